@@ -1,0 +1,287 @@
+//! The settings of a task version: the raw form that people write and the checked form that runs.
+//!
+//! Invariant: a [`Settings`] can only be made by [`RawSettings::check`], so every value is inside
+//! its documented range. The JSON form of `Settings` is the fully spelled-out raw form.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Millis;
+use crate::verdict::Verdict;
+
+/// The shortest and longest timeout of an attempt.
+pub const TIMEOUT_RANGE: (Millis, Millis) = (Millis(1), Millis(24 * 3_600_000));
+/// The smallest and largest memory limit, in bytes: one wasm page and what 32-bit memories can hold.
+pub const MEMORY_RANGE: (u64, u64) = (64 * 1024, 4 * 1024 * 1024 * 1024);
+/// The largest output limit, in bytes.
+pub const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
+/// The largest number of attempts.
+pub const MAX_ATTEMPTS: u32 = 1000;
+/// The longest backoff there is, whatever a formula says: 30 days.
+pub const MAX_BACKOFF: Millis = Millis(30 * 24 * 3_600_000);
+
+/// Settings as people write them; everything may be left out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawSettings {
+    /// Wall-clock limit of an attempt, in milliseconds. Default 60,000.
+    pub timeout_ms: Option<u64>,
+    /// Limit of all linear memories together, in bytes. Default 256 MiB.
+    pub memory_bytes: Option<u64>,
+    /// Limit of the output, in bytes. Default 16 MiB.
+    pub output_bytes: Option<u64>,
+    /// Attempts including the first. Default 3.
+    pub max_attempts: Option<u32>,
+    /// The time between attempts. Default: attempt^4 + 10 seconds.
+    pub backoff: Option<Backoff>,
+    /// How much of the backoff is added at random, 0 to 1. Default 0.25.
+    pub jitter: Option<f64>,
+    /// What to do on a verdict or a family of verdicts (`trap`, `exit.3`), over the default.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policy: BTreeMap<String, Action>,
+}
+
+/// How the time between attempts grows. `attempt` is the number of the attempt that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Backoff {
+    /// attempt^4 + 10 seconds (after Sidekiq's formula).
+    Polynomial,
+    /// Always the same.
+    Fixed {
+        /// The delay in milliseconds.
+        delay_ms: u64,
+    },
+    /// base × factor^(attempt − 1), at most the cap.
+    Exponential {
+        /// The first delay in milliseconds.
+        base_ms: u64,
+        /// The growth per attempt, 1 to 100.
+        factor: f64,
+        /// The longest delay in milliseconds.
+        cap_ms: u64,
+    },
+}
+
+/// What a policy says about a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Another attempt while there are any left.
+    Retry,
+    /// Dead at once.
+    Dead,
+}
+
+/// Checked settings. Only [`RawSettings::check`] makes them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Wall-clock limit of an attempt.
+    pub timeout: Millis,
+    /// Limit of all linear memories together, in bytes.
+    pub memory_bytes: u64,
+    /// Limit of the output, in bytes.
+    pub output_bytes: u64,
+    /// Attempts including the first.
+    pub max_attempts: u32,
+    /// The time between attempts.
+    pub backoff: Backoff,
+    /// How much of the backoff is added at random, 0 to 1.
+    pub jitter: f64,
+    /// What to do on a verdict or a family, over the default.
+    pub policy: BTreeMap<String, Action>,
+    /// Keeps the fields from being put together unchecked.
+    checked: (),
+}
+
+/// A setting outside its range.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{setting} is {found}, but must be {expected}")]
+pub struct SettingsError {
+    /// The name of the setting as in the configuration file.
+    pub setting: &'static str,
+    /// The value, as text.
+    pub found: String,
+    /// The range, as text.
+    pub expected: String,
+}
+
+impl SettingsError {
+    fn new(setting: &'static str, found: impl ToString, expected: impl Into<String>) -> Self {
+        Self { setting, found: found.to_string(), expected: expected.into() }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            timeout: Millis(60_000),
+            memory_bytes: 256 * 1024 * 1024,
+            output_bytes: 16 * 1024 * 1024,
+            max_attempts: 3,
+            backoff: Backoff::Polynomial,
+            jitter: 0.25,
+            policy: BTreeMap::new(),
+            checked: (),
+        }
+    }
+}
+
+impl RawSettings {
+    /// Checks every value and fills in the defaults.
+    ///
+    /// # Errors
+    /// The first setting that is outside its range.
+    pub fn check(&self) -> Result<Settings, SettingsError> {
+        let default = Settings::default();
+        let timeout = Millis(self.timeout_ms.unwrap_or(default.timeout.0));
+        let memory_bytes = self.memory_bytes.unwrap_or(default.memory_bytes);
+        let output_bytes = self.output_bytes.unwrap_or(default.output_bytes);
+        let max_attempts = self.max_attempts.unwrap_or(default.max_attempts);
+        let jitter = self.jitter.unwrap_or(default.jitter);
+        if timeout < TIMEOUT_RANGE.0 || timeout > TIMEOUT_RANGE.1 {
+            return Err(SettingsError::new("timeout", format!("{} ms", timeout.0), "between 1 ms and 24 hours"));
+        }
+        if memory_bytes < MEMORY_RANGE.0 || memory_bytes > MEMORY_RANGE.1 {
+            return Err(SettingsError::new("memory", format!("{memory_bytes} bytes"), "between 64 KiB and 4 GiB"));
+        }
+        if output_bytes > MAX_OUTPUT_BYTES {
+            return Err(SettingsError::new("output", format!("{output_bytes} bytes"), "at most 64 MiB"));
+        }
+        if max_attempts == 0 || max_attempts > MAX_ATTEMPTS {
+            return Err(SettingsError::new("max_attempts", max_attempts, "between 1 and 1000; it counts the first execution too"));
+        }
+        if !(0.0..=1.0).contains(&jitter) {
+            return Err(SettingsError::new("jitter", jitter, "between 0 and 1"));
+        }
+        let backoff = self.backoff.unwrap_or(default.backoff).check()?;
+        let policy = self.policy.clone();
+        policy.keys().try_for_each(|key| check_pattern(key))?;
+        Ok(Settings { timeout, memory_bytes, output_bytes, max_attempts, backoff, jitter, policy, checked: () })
+    }
+}
+
+/// The families a policy may name as a whole.
+const FAMILIES: [&str; 3] = ["trap", "exit", "error"];
+
+fn check_pattern(pattern: &str) -> Result<(), SettingsError> {
+    let expected = "a verdict such as timeout or trap.unreachable, or a family: trap, exit, error";
+    let wrong = || SettingsError::new("policy", format!("for \"{}\"", pattern.escape_debug()), expected);
+    if FAMILIES.contains(&pattern) {
+        return Ok(());
+    }
+    match pattern.parse::<Verdict>() {
+        Ok(Verdict::Completed | Verdict::Cancelled | Verdict::ComponentMissing | Verdict::InvalidComponent) | Err(_) => Err(wrong()),
+        Ok(_) => Ok(()),
+    }
+}
+
+impl Backoff {
+    fn check(self) -> Result<Self, SettingsError> {
+        let too_long = |ms: u64| ms > MAX_BACKOFF.0;
+        match self {
+            Self::Fixed { delay_ms } if too_long(delay_ms) => {
+                Err(SettingsError::new("backoff", format!("{delay_ms} ms"), "at most 30 days"))
+            }
+            Self::Exponential { base_ms, cap_ms, .. } if too_long(base_ms) || too_long(cap_ms) => {
+                Err(SettingsError::new("backoff", format!("{} ms", base_ms.max(cap_ms)), "at most 30 days"))
+            }
+            Self::Exponential { factor, .. } if !(1.0..=100.0).contains(&factor) => {
+                Err(SettingsError::new("backoff factor", factor, "between 1 and 100"))
+            }
+            fine => Ok(fine),
+        }
+    }
+}
+
+impl Settings {
+    /// The raw form with everything spelled out.
+    #[must_use]
+    pub fn to_raw(&self) -> RawSettings {
+        RawSettings {
+            timeout_ms: Some(self.timeout.0),
+            memory_bytes: Some(self.memory_bytes),
+            output_bytes: Some(self.output_bytes),
+            max_attempts: Some(self.max_attempts),
+            backoff: Some(self.backoff),
+            jitter: Some(self.jitter),
+            policy: self.policy.clone(),
+        }
+    }
+
+    /// What the policy says about a verdict: the exact name first, then the family.
+    #[must_use]
+    pub fn action(&self, verdict: &Verdict) -> Option<Action> {
+        if self.policy.is_empty() {
+            return None;
+        }
+        self.policy.get(&verdict.to_string()).or_else(|| self.policy.get(verdict.family())).copied()
+    }
+}
+
+impl Serialize for Settings {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_raw().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Settings {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        RawSettings::deserialize(deserializer)?.check().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(raw: &RawSettings) -> &'static str {
+        raw.check().unwrap_err().setting
+    }
+
+    #[test]
+    fn zero_attempts_and_absurd_values_are_refused() {
+        assert_eq!(refused(&RawSettings { max_attempts: Some(0), ..RawSettings::default() }), "max_attempts");
+        assert_eq!(refused(&RawSettings { timeout_ms: Some(0), ..RawSettings::default() }), "timeout");
+        assert_eq!(refused(&RawSettings { timeout_ms: Some(u64::MAX), ..RawSettings::default() }), "timeout");
+        assert_eq!(refused(&RawSettings { memory_bytes: Some(1), ..RawSettings::default() }), "memory");
+        assert_eq!(refused(&RawSettings { output_bytes: Some(u64::MAX), ..RawSettings::default() }), "output");
+    }
+
+    #[test]
+    fn not_a_number_and_negative_numbers_are_refused() {
+        for jitter in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
+            assert_eq!(refused(&RawSettings { jitter: Some(jitter), ..RawSettings::default() }), "jitter");
+        }
+        for factor in [f64::NAN, f64::NEG_INFINITY, -1.0, 0.5, 1e9] {
+            let backoff = Some(Backoff::Exponential { base_ms: 1, factor, cap_ms: 2 });
+            assert_eq!(refused(&RawSettings { backoff, ..RawSettings::default() }), "backoff factor");
+        }
+    }
+
+    #[test]
+    fn a_policy_for_something_that_is_no_verdict_is_refused() {
+        for pattern in ["traps", "", "completed", "exit.-1"] {
+            let policy = BTreeMap::from([(pattern.to_owned(), Action::Dead)]);
+            assert_eq!(refused(&RawSettings { policy, ..RawSettings::default() }), "policy");
+        }
+    }
+
+    #[test]
+    fn the_exact_verdict_wins_over_its_family() {
+        let policy = BTreeMap::from([("exit".to_owned(), Action::Dead), ("exit.3".to_owned(), Action::Retry)]);
+        let settings = RawSettings { policy, ..RawSettings::default() }.check().unwrap();
+        assert_eq!(settings.action(&Verdict::Exit(3)), Some(Action::Retry));
+        assert_eq!(settings.action(&Verdict::Exit(4)), Some(Action::Dead));
+        assert_eq!(settings.action(&Verdict::Timeout), None);
+    }
+
+    #[test]
+    fn settings_survive_json_spelled_out() {
+        let settings = Settings::default();
+        let json = serde_json::to_string(&settings).unwrap();
+        assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings);
+        assert!(json.contains("\"max_attempts\":3"));
+    }
+}

@@ -1,0 +1,2 @@
+//! The wasmq binary.
+fn main() {}

@@ -11,7 +11,10 @@ behaviours::task!(handle);
 
 fn handle(invocation: Invocation, payload: Payload) -> Result<Payload, Failure> {
     let (task, rest) = text(&payload)?.split_once('\n').ok_or_else(|| {
-        permanent("bad-payload", "the payload needs two lines: a task and its payload")
+        permanent(
+            "bad-payload",
+            "the payload needs two lines: a task and its payload",
+        )
     })?;
     let id = host::enqueue(&FollowUp {
         task: task.to_owned(),

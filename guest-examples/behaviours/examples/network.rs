@@ -24,7 +24,10 @@ fn handle(_: Invocation, payload: Payload) -> Result<Payload, Failure> {
 
 fn connect(port: u16) -> Result<(), (&'static str, ErrorCode)> {
     let socket = create_tcp_socket(IpAddressFamily::Ipv4).map_err(|code| ("create", code))?;
-    let address = Ipv4SocketAddress { port, address: (127, 0, 0, 1) };
+    let address = Ipv4SocketAddress {
+        port,
+        address: (127, 0, 0, 1),
+    };
     socket
         .start_connect(&instance_network(), IpSocketAddress::Ipv4(address))
         .map_err(|code| ("start", code))?;

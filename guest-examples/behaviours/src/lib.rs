@@ -16,9 +16,8 @@ mod bindings {
 }
 
 pub use bindings::{
-    exports,
+    export_task, exports,
     exports::wasmq::task::handler::Guest,
-    export_task,
     wasmq::task::host,
     wasmq::task::types::{DelayedProblem, Failure, Invocation, Payload, Problem},
 };
@@ -44,7 +43,11 @@ macro_rules! task {
 
 /// A problem with a code and a sentence.
 pub fn problem(code: &str, message: impl Into<String>) -> Problem {
-    Problem { code: code.to_owned(), message: message.into(), details: None }
+    Problem {
+        code: code.to_owned(),
+        message: message.into(),
+        details: None,
+    }
 }
 
 /// A failure that another attempt may get over.
@@ -61,7 +64,10 @@ pub fn permanent(code: &str, message: impl Into<String>) -> Failure {
 pub fn number(payload: &[u8]) -> Result<u64, Failure> {
     let text = text(payload)?.trim();
     text.parse().map_err(|error| {
-        permanent("bad-payload", format!("the payload {text:?} is not a decimal number: {error}"))
+        permanent(
+            "bad-payload",
+            format!("the payload {text:?} is not a decimal number: {error}"),
+        )
     })
 }
 

@@ -28,15 +28,20 @@ struct Column {
 pub fn of(text: &str) -> Vec<u8> {
     let mut lines = text.lines();
     let header = read_header(lines.next().expect("the file has a header"));
-    let rows: Vec<Vec<&str>> =
-        lines.enumerate().map(|(index, line)| read_row(line, index + 2, header.len())).collect();
+    let rows: Vec<Vec<&str>> = lines
+        .enumerate()
+        .map(|(index, line)| read_row(line, index + 2, header.len()))
+        .collect();
 
     let columns = header
         .iter()
         .enumerate()
         .map(|(index, name)| describe(name, rows.iter().map(|row| row[index])))
         .collect();
-    let report = Report { rows: rows.len(), columns };
+    let report = Report {
+        rows: rows.len(),
+        columns,
+    };
     serde_json::to_vec_pretty(&report).expect("a report is always JSON")
 }
 
@@ -46,9 +51,11 @@ pub fn of(text: &str) -> Vec<u8> {
 fn read_header(line: &str) -> Vec<&str> {
     let names: Vec<&str> = split(line);
     for (index, name) in names.iter().enumerate() {
-        let odd = name.chars().find(|c| c.is_control() || !c.is_ascii() && !c.is_alphabetic());
+        let odd = name
+            .chars()
+            .find(|c| c.is_control() || !c.is_ascii() && !c.is_alphabetic());
         if let Some(odd) = odd {
-            panic!("line 1: the name of column {} starts with or contains {odd:?}", index + 1);
+            panic!("line 1: the name of column {} has {odd:?} in it", index + 1);
         }
     }
     names
@@ -59,7 +66,7 @@ fn read_row(line: &str, number: usize, width: usize) -> Vec<&str> {
     let cells = split(line);
     assert!(
         cells.len() == width,
-        "line {number}: {} fields, but the header has {width}",
+        "line {number}: expected {width} fields as in the header, found {}",
         cells.len()
     );
     cells
@@ -104,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "line 3: 1 fields, but the header has 2")]
+    #[should_panic(expected = "line 3: expected 2 fields as in the header, found 1")]
     fn a_quoted_newline_is_taken_for_the_end_of_a_row() {
-        of("city,note\nOslo,cold\nRome\n");
+        of("city,note\nOslo,\"cold\nand wet\"\n");
     }
 
     #[test]

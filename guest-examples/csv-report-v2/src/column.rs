@@ -10,7 +10,7 @@ pub struct Column {
     pub name: String,
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// Cells without anything in them.
+    /// Cells without a value: nothing but white space, or `NA` among values that are no text.
     pub empty: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<Figure>,
@@ -27,7 +27,7 @@ pub enum Kind {
     Integer,
     Number,
     Boolean,
-    /// A day as ISO 8601 writes it, such as 2026-02-28.
+    /// A day as in 2026-02-28 or 2026/02/28.
     Date,
     Text,
     /// No cell has anything in it.
@@ -55,6 +55,9 @@ impl fmt::Display for Figure {
 pub struct Tally {
     name: String,
     empty: usize,
+    /// Cells that say `NA`, as statistics programs write a missing value. Beside text it is text:
+    /// it is also the code of Namibia and of sodium.
+    not_available: usize,
     /// The type of the cells so far; `None` until one has anything in it.
     kind: Option<Kind>,
     integers: Range<i128>,
@@ -66,6 +69,7 @@ impl Tally {
         Self {
             name: name.to_owned(),
             empty: 0,
+            not_available: 0,
             kind: None,
             integers: Range::default(),
             numbers: Range::default(),
@@ -76,6 +80,10 @@ impl Tally {
         let cell = cell.trim();
         if cell.is_empty() {
             self.empty += 1;
+            return;
+        }
+        if cell == "NA" {
+            self.not_available += 1;
             return;
         }
         let kind = kind_of(cell);
@@ -93,14 +101,25 @@ impl Tally {
     }
 
     pub fn finish(self) -> Column {
-        let kind = self.kind.unwrap_or(Kind::Empty);
+        let (kind, empty) = match self.kind {
+            None if self.not_available == 0 => (Kind::Empty, self.empty),
+            None | Some(Kind::Text) => (Kind::Text, self.empty),
+            Some(kind) => (kind, self.empty + self.not_available),
+        };
         let figures = match kind {
             Kind::Integer => self.integers.0.map(|figures| figures.map(Figure::Integer)),
             Kind::Number => self.numbers.0.map(|figures| figures.map(Figure::Number)),
             _ => None,
         };
         let [min, max, sum] = figures.map_or([None; 3], |figures| figures.map(Some));
-        Column { name: self.name, kind, empty: self.empty, min, max, sum }
+        Column {
+            name: self.name,
+            kind,
+            empty,
+            min,
+            max,
+            sum,
+        }
     }
 }
 
@@ -152,12 +171,13 @@ fn is_number(cell: &str) -> bool {
 
 fn is_date(cell: &str) -> bool {
     let bytes = cell.as_bytes();
-    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
+    if bytes.len() != 10 || bytes[4] != bytes[7] || !matches!(bytes[4], b'-' | b'/') {
         return false;
     }
     let digits = |from: usize, to: usize| {
         bytes[from..to].iter().try_fold(0, |number: u16, byte| {
-            byte.is_ascii_digit().then(|| number * 10 + u16::from(byte - b'0'))
+            byte.is_ascii_digit()
+                .then(|| number * 10 + u16::from(byte - b'0'))
         })
     };
     match (digits(0, 4), digits(5, 7), digits(8, 10)) {
@@ -168,7 +188,8 @@ fn is_date(cell: &str) -> bool {
 
 /// The days of a month of the Gregorian calendar; none for a month that there is not.
 fn days_in(year: u16, month: u16) -> u16 {
-    let is_leap_year = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap_year =
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match month {
         2 if is_leap_year => 29,
         2 => 28,
@@ -190,11 +211,13 @@ mod tests {
 
     #[test]
     fn the_narrowest_type_that_fits_all_cells_wins() {
-        let cases: [(&[&str], Kind); 10] = [
+        let cases: [(&[&str], Kind); 12] = [
             (&["1", "-2", "+3"], Kind::Integer),
             (&["1", "2.5", "1e3"], Kind::Number),
             (&["true", "FALSE"], Kind::Boolean),
             (&["2024-02-29", "1999-12-31"], Kind::Date),
+            (&["2012/01/01"], Kind::Date),
+            (&["2012/01-01"], Kind::Text),
             (&["2023-02-29"], Kind::Text),
             (&["2023-13-01"], Kind::Text),
             (&["1", "true"], Kind::Text),
@@ -217,6 +240,15 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_not_available_is_empty_unless_beside_text() {
+        let numbers = column(&["NA", "4"]);
+        assert_eq!((numbers.kind, numbers.empty), (Kind::Integer, 1));
+        let codes = column(&["NA", "NO"]);
+        assert_eq!((codes.kind, codes.empty), (Kind::Text, 0));
+        assert_eq!(column(&["NA"]).kind, Kind::Text);
+    }
+
+    #[test]
     fn sums_of_integers_do_not_overflow() {
         let largest = i64::MAX.to_string();
         let sum = column(&[&largest, &largest]).sum;
@@ -226,7 +258,10 @@ mod tests {
     #[test]
     fn integers_count_in_the_figures_of_a_column_of_numbers() {
         let column = column(&["1", "0.5"]);
-        assert_eq!((column.min, column.sum), (Some(Figure::Number(0.5)), Some(Figure::Number(1.5))));
+        assert_eq!(
+            (column.min, column.sum),
+            (Some(Figure::Number(0.5)), Some(Figure::Number(1.5)))
+        );
     }
 
     #[test]

@@ -49,12 +49,16 @@ impl Filter {
 /// Whether following a link can do no more than open a page or a letter.
 fn is_harmless(url: &str) -> bool {
     // Browsers skip white space and control characters within a scheme, so they must not hide one.
-    let url: String =
-        url.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+    let url: String = url
+        .chars()
+        .filter(|c| !c.is_whitespace() && !c.is_control())
+        .collect();
     let before_path = url.split(['/', '?', '#']).next().unwrap_or_default();
     match before_path.split_once(':') {
         None => true,
-        Some((scheme, _)) => SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)),
+        Some((scheme, _)) => SCHEMES
+            .iter()
+            .any(|known| scheme.eq_ignore_ascii_case(known)),
     }
 }
 
@@ -90,11 +94,19 @@ mod tests {
 
     #[test]
     fn harmless_links_are_kept() {
-        for target in
-            ["https://a.example/b?c=d:e", "HTTP://a.example", "mailto:a@b.example", "b/c:d", "#e", "//f"]
-        {
+        for target in [
+            "https://a.example/b?c=d:e",
+            "HTTP://a.example",
+            "mailto:a@b.example",
+            "b/c:d",
+            "#e",
+            "//f",
+        ] {
             let page = to_safe_html(&format!("[text]({target})"));
-            assert!(page.contains(&format!("<a href=\"{target}\">text</a>")), "{page}");
+            assert!(
+                page.contains(&format!("<a href=\"{target}\">text</a>")),
+                "{page}"
+            );
         }
         assert!(to_safe_html("<a@b.example>").contains("href=\"mailto:a@b.example\""));
     }
@@ -112,7 +124,10 @@ mod tests {
         ] {
             assert_eq!(to_safe_html(source), "<p>text</p>\n", "{source:?}");
         }
-        assert_eq!(to_safe_html("<javascript:alert(1)>"), "<p>javascript:alert(1)</p>\n");
+        assert_eq!(
+            to_safe_html("<javascript:alert(1)>"),
+            "<p>javascript:alert(1)</p>\n"
+        );
     }
 
     #[test]

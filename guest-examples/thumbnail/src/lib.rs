@@ -43,7 +43,11 @@ fn max_side(metadata: &[(String, String)]) -> Result<u32, String> {
 
 /// The same bytes will be refused again: another attempt cannot help.
 fn permanent(code: &str, message: String) -> Failure {
-    Failure::Permanent(Problem { code: code.to_owned(), message, details: None })
+    Failure::Permanent(Problem {
+        code: code.to_owned(),
+        message,
+        details: None,
+    })
 }
 
 #[cfg(test)]

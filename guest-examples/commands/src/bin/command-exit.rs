@@ -1,4 +1,7 @@
 //! A plain program as a task: leaves with the exit code that its payload names.
+//!
+//! `wasi:cli/exit.exit`, which `std::process::exit` ends up in, knows success and failure only: every
+//! code but 0 reaches the host as 1. `command-exit-code` shows the way around.
 
 use std::{io, process};
 

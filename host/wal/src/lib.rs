@@ -14,7 +14,12 @@
 //! Deliberately absent: what records mean, threads, async, clocks, randomness, configuration files.
 #![cfg_attr(
     test,
-    allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
 )]
 
 mod active;
@@ -42,5 +47,19 @@ pub use name::{InvalidWalId, WalId, lock_file_name, segment_file_name};
 pub use options::Options;
 pub use quarantine::{quarantine, quarantine_path};
 pub use report::{Damage, DamageReason, Record, ScanReport, Torn};
-pub use scan::{read, scan};
+pub use scan::{read, scan, scan_one_segment};
 pub use wal::Wal;
+
+#[cfg(test)]
+mod tests {
+    use super::{Durable, Orphan, Position, Wal, WalError};
+
+    #[test]
+    fn a_log_can_move_to_a_thread_of_its_own() {
+        fn is_send<T: Send + 'static>() {}
+        is_send::<Wal>();
+        is_send::<Orphan>();
+        is_send::<Durable<Position>>();
+        is_send::<WalError>();
+    }
+}

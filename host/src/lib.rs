@@ -1,1 +1,24 @@
-//! wasmq.
+//! wasmq: a WebAssembly task host with a durable queue and a dead letter queue.
+//!
+//! Tasks are WebAssembly components. [`queue`] is the one door to everything: deploy, enqueue, query,
+//! dead tasks. The binary `wasmq` is a thin layer of words and tables over it.
+//!
+//! `ARCHITECTURE.md` beside this crate draws the whole; every file says what its one duty is.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::cast_possible_truncation, clippy::disallowed_methods))]
+
+pub mod cli;
+mod clock;
+mod config;
+mod demo;
+mod dlq;
+mod journal;
+pub mod queue;
+mod registry;
+mod runtime;
+mod store;
+mod supervisor;
+mod telemetry;
+mod wire;
+mod worker;
+
+pub use queue::{Component, DeadTasks, NewInvocation, Options, Queue, QueueError, Selection};

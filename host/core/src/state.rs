@@ -296,6 +296,11 @@ impl<P> Ledger<P> {
         self.entries.is_empty()
     }
 
+    /// All entries as they are.
+    pub fn into_entries(self) -> impl Iterator<Item = (InvocationId, Entry<P>)> {
+        self.entries.into_iter()
+    }
+
     /// All entries, with those that were running when the process died marked as suspects. One that
     /// was the only one running is marked as alone.
     #[must_use]

@@ -1,0 +1,151 @@
+//! `wasmq deploy`: a component becomes the next version of a task.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use wasmq_core::settings::{Action, Backoff, RawSettings};
+use wasmq_core::{Label, Millis, TaskName};
+
+use crate::cli::context::Context;
+use crate::cli::error::CliError;
+use crate::cli::exit::Exit;
+use crate::cli::input::read_component;
+use crate::cli::output::Output;
+use crate::cli::output::paint::Tone;
+use crate::cli::output::time;
+use crate::cli::values;
+use crate::queue::{DeployRequest, Deployment};
+use crate::runtime::MAX_COMPONENT_BYTES;
+
+/// Checks a component, stores and compiles it, and makes it the next version of a task. The same
+/// bytes with the same settings again change nothing.
+///
+/// Two kinds of components are accepted: one that exports wasmq:task/handler, and one that exports
+/// wasi:cli/run, such as a command-line program built for wasm32-wasip2 (payload on stdin, output
+/// from stdout, exit code as verdict). `wasmq check` says what a file is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  wasmq deploy resize resize.wasm
+  wasmq deploy resize resize.wasm --label hotfix --timeout 10s --memory 64MiB
+  wasmq deploy resize resize.wasm --max-attempts 5 --backoff exponential:1s,2,5m --policy trap=dead
+  wasmq deploy resize resize.wasm --no-activate     then: wasmq task activate resize v2
+
+A task name has 1 to 63 characters of a-z, 0-9, '.', '_' and '-', and begins and ends with a letter
+or digit. A retry repeats the whole execution; --max-attempts counts the first one too.")]
+pub struct Args {
+    /// The name of the task.
+    pub task: TaskName,
+    /// The .wasm file.
+    pub file: PathBuf,
+    /// A word to remember the version by.
+    #[arg(long)]
+    pub label: Option<Label>,
+    /// Store and compile the version, but leave the current one in place.
+    #[arg(long)]
+    pub no_activate: bool,
+    /// The settings of the version.
+    #[command(flatten)]
+    pub settings: SettingsArgs,
+}
+
+/// The settings of a version.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Settings of the version")]
+pub struct SettingsArgs {
+    /// The longest an attempt may take, from 1ms to 24h. [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub timeout: Option<Millis>,
+    /// The most memory an attempt may use, from 64KiB to 4GiB. [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    pub memory: Option<u64>,
+    /// The largest output, up to 64MiB. [default: 16MiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    pub output_limit: Option<u64>,
+    /// Attempts including the first, from 1 to 1000. [default: 3]
+    #[arg(long, value_name = "N")]
+    pub max_attempts: Option<u32>,
+    /// The time between attempts: polynomial (attempt^4 + 10 seconds), fixed:DELAY, or
+    /// exponential:BASE,FACTOR,CAP. At most 30 days. [default: polynomial]
+    #[arg(long, value_name = "FORMULA", value_parser = values::backoff)]
+    pub backoff: Option<Backoff>,
+    /// How much of the backoff is added at random, from 0 to 1. [default: 0.25]
+    #[arg(long, value_name = "FRACTION", allow_hyphen_values = true)]
+    pub jitter: Option<f64>,
+    /// What to do on a verdict, or on the family trap, exit or error: retry or dead. May be given
+    /// several times.
+    #[arg(long, value_name = "VERDICT=ACTION", value_parser = values::policy)]
+    pub policy: Vec<(String, Action)>,
+}
+
+impl SettingsArgs {
+    /// The settings as the core takes and checks them.
+    #[must_use]
+    pub fn to_raw(&self) -> RawSettings {
+        RawSettings {
+            timeout_ms: self.timeout.map(|timeout| timeout.0),
+            memory_bytes: self.memory,
+            output_bytes: self.output_limit,
+            max_attempts: self.max_attempts,
+            backoff: self.backoff,
+            jitter: self.jitter,
+            policy: self.policy.iter().cloned().collect(),
+        }
+    }
+}
+
+/// Deploys and says which version it is now.
+///
+/// # Errors
+/// When the file cannot be read, a setting is outside its range, the component is refused, or the
+/// store fails; then everything is as before.
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
+    let settings = args.settings.to_raw();
+    settings.check()?;
+    let component = read_component(&args.file, MAX_COMPONENT_BYTES)?;
+    let request = DeployRequest { settings, label: args.label.clone(), activate: !args.no_activate };
+    let deployed = context.queue()?.deploy(&args.task, &component, &request)?;
+    if context.out.is_json() {
+        context.out.json(&as_json(&deployed))?;
+        return Ok(Exit::Ok);
+    }
+    show(&deployed, &mut context.out)?;
+    if !deployed.active {
+        let command = format!("{} task activate {} {}", context.program(), deployed.task, deployed.version);
+        context.out.next_step("it is not current; to make it so", &command);
+    }
+    Ok(Exit::Ok)
+}
+
+fn as_json(deployed: &Deployment) -> serde_json::Value {
+    json!({
+        "task": deployed.task,
+        "version": deployed.version,
+        "component": deployed.digest,
+        "unchanged": deployed.unchanged,
+        "current": deployed.active,
+        "previous": deployed.previous,
+        "shape": deployed.shape.to_string(),
+        "size_bytes": deployed.size_bytes,
+        "compile_ms": deployed.compile_ms,
+    })
+}
+
+fn show(deployed: &Deployment, out: &mut Output) -> Result<(), CliError> {
+    let Deployment { task, version, .. } = deployed;
+    let paint = out.paint();
+    let what = if deployed.unchanged {
+        paint.apply(Tone::Warn, &format!("unchanged, {version} of {task}"))
+    } else {
+        paint.apply(Tone::Good, &format!("deployed {task} {version}"))
+    };
+    let compiled = time::measured(deployed.compile_ms.saturating_mul(1000));
+    out.line(format_args!("{what}  {}, ready to run after {compiled}", time::bytes(deployed.size_bytes)))?;
+    out.line(paint.apply(Tone::Faint, &deployed.digest.to_string()))?;
+    match deployed.previous.filter(|previous| *previous != deployed.version) {
+        Some(previous) if deployed.active => out.line(format_args!("{version} is current now, {previous} was before")),
+        _ if deployed.active => out.line(format_args!("{version} is current")),
+        Some(previous) => out.line(format_args!("{previous} stays current")),
+        None => out.line("no version is current"),
+    }
+}

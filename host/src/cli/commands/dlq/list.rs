@@ -1,0 +1,101 @@
+//! `wasmq dlq list`: dead tasks, the latest first.
+
+use serde_json::{Value, json};
+use wasmq_core::{DeadTask, TaskName, Timestamp};
+
+use crate::cli::context::Context;
+use crate::cli::error::CliError;
+use crate::cli::exit::Exit;
+use crate::cli::output::paint::Tone;
+use crate::cli::output::table::{Cell, Table};
+use crate::cli::output::time;
+use crate::cli::render::attempts::first_line;
+use crate::cli::render::failure::tone_of;
+use crate::cli::values;
+use crate::clock;
+use crate::queue::Selection;
+
+/// Lists dead tasks, the latest first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  wasmq dlq list
+  wasmq dlq list --task resize --limit 1000
+  wasmq dlq list --group 2f1c9a7b30e4d586
+  wasmq dlq list --json | jq -r 'select(.verdict==\"timeout\") | .id'")]
+pub struct Args {
+    /// Only dead tasks of this task.
+    #[arg(long, value_name = "NAME")]
+    pub task: Option<TaskName>,
+    /// Only dead tasks of this group, as `wasmq dlq groups` shows it.
+    #[arg(long, value_name = "FINGERPRINT", value_parser = values::group, conflicts_with = "task")]
+    pub group: Option<String>,
+    /// The most dead tasks to list.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+}
+
+/// Lists them.
+///
+/// # Errors
+/// When the dead letter queue cannot be read, or nothing is kept.
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
+    let selection = match (&args.task, &args.group) {
+        (Some(task), _) => Selection::Task(task.clone()),
+        (None, Some(group)) => Selection::Group(group.clone()),
+        (None, None) => Selection::All,
+    };
+    let dead = context.queue()?.dead_tasks();
+    let found = dead.latest(&selection, args.limit)?;
+    if context.out.is_json() {
+        found.iter().try_for_each(|dead| context.out.json(&as_json(dead)))?;
+        return Ok(Exit::Ok);
+    }
+    let total = dead.count(&selection)?;
+    if found.is_empty() {
+        context.out.note("no dead tasks");
+        return Ok(Exit::Ok);
+    }
+    context.out.table(&table(&found, clock::now()))?;
+    if total > found.len() as u64 {
+        context.out.note(format_args!("the latest {} of {total}; --limit N shows more", found.len()));
+    }
+    Ok(Exit::Ok)
+}
+
+/// The short JSON form of a dead task; `dlq show` has everything.
+fn as_json(dead: &DeadTask) -> Value {
+    json!({
+        "id": dead.id,
+        "task": dead.task,
+        "version": dead.version,
+        "component": dead.component,
+        "verdict": dead.verdict,
+        "deterministic": dead.failure.deterministic,
+        "why": dead.summary(),
+        "group": dead.fingerprint,
+        "attempts": dead.attempts,
+        "max_attempts": dead.max_attempts,
+        "replays": dead.replays,
+        "enqueued_at": dead.enqueued_at,
+        "dead_at": dead.dead_at,
+        "payload_bytes": dead.payload.0.len(),
+    })
+}
+
+fn table(found: &[DeadTask], now: Timestamp) -> Table {
+    let mut table = Table::new(&["ID", "TASK", "VERSION", "VERDICT", ">ATTEMPTS", ">REPLAYS", "DIED", "WHY"]);
+    for dead in found {
+        table.row([
+            Cell::plain(dead.id),
+            Cell::new(&dead.task, Tone::Strong),
+            Cell::plain(dead.version),
+            Cell::new(&dead.verdict, tone_of(&dead.verdict)),
+            Cell::plain(format_args!("{} of {}", dead.attempts, dead.max_attempts)),
+            Cell::plain(dead.replays),
+            Cell::plain(time::relative(dead.dead_at, now)),
+            Cell::plain(first_line(dead.summary())),
+        ]);
+    }
+    table
+}

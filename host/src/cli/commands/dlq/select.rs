@@ -1,0 +1,67 @@
+//! Which dead tasks a command is about: ids, a task, a group, or all.
+//!
+//! Invariant: an empty choice is a usage error and never means everything.
+
+use wasmq_core::{InvocationId, TaskName};
+
+use crate::cli::error::CliError;
+use crate::cli::several::Several;
+use crate::cli::values::{self, IdArg};
+use crate::queue::{DeadTasks, QueueError, Selection};
+
+/// Which dead tasks.
+#[derive(Debug, Clone, clap::Args)]
+#[group(id = "which", required = true, multiple = false)]
+pub struct SelectArgs {
+    /// The ids, or at least their first 8 characters.
+    #[arg(value_name = "ID", group = "which")]
+    pub ids: Vec<IdArg>,
+    /// All dead tasks of a task.
+    #[arg(long, value_name = "NAME", group = "which")]
+    pub task: Option<TaskName>,
+    /// All dead tasks of a group, as `wasmq dlq groups` shows it.
+    #[arg(long, value_name = "FINGERPRINT", value_parser = values::group, group = "which")]
+    pub group: Option<String>,
+    /// All dead tasks.
+    #[arg(long, group = "which")]
+    pub all: bool,
+}
+
+impl SelectArgs {
+    /// The selection in the queue's words. Ids that cannot be found are noted in `several`.
+    ///
+    /// # Errors
+    /// When the dead letter queue cannot be read.
+    pub fn resolve(&self, dead: &DeadTasks, several: &mut Several) -> Result<Selection, CliError> {
+        if let Some(task) = &self.task {
+            return Ok(Selection::Task(task.clone()));
+        }
+        if let Some(group) = &self.group {
+            return Ok(Selection::Group(group.clone()));
+        }
+        if self.all {
+            return Ok(Selection::All);
+        }
+        let mut ids: Vec<InvocationId> = Vec::new();
+        for text in &self.ids {
+            match find(dead, text) {
+                Ok(id) if ids.contains(&id) => {}
+                Ok(id) => ids.push(id),
+                Err(error) if is_about_the_id(&error) => several.refused(text.to_string(), error.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Selection::Ids(ids))
+    }
+}
+
+fn find(dead: &DeadTasks, text: &IdArg) -> Result<InvocationId, QueueError> {
+    match text {
+        IdArg::Whole(id) => Ok(*id),
+        IdArg::Prefix(prefix) => dead.find(prefix),
+    }
+}
+
+const fn is_about_the_id(error: &QueueError) -> bool {
+    matches!(error, QueueError::UnknownId(_) | QueueError::AmbiguousId { .. } | QueueError::NotAnId(_))
+}

@@ -1,0 +1,114 @@
+//! `wasmq list`: live invocations.
+
+use serde_json::{Value, json};
+use wasmq_core::{TaskName, Timestamp};
+
+use crate::cli::context::Context;
+use crate::cli::error::CliError;
+use crate::cli::exit::Exit;
+use crate::cli::output::paint::Tone;
+use crate::cli::output::table::{Cell, Table};
+use crate::cli::output::time;
+use crate::cli::render::attempts::first_line;
+use crate::clock;
+use crate::queue::{Live, LiveFilter, LivePhase};
+
+/// Lists live invocations: those that wait, run, or could not be moved to the dead letter queue
+/// yet. What is done is not kept; what is dead is in `wasmq dlq list`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  wasmq list\n  wasmq list --task resize --limit 1000\n  wasmq list --json | jq -r .id")]
+pub struct Args {
+    /// Only invocations of this task.
+    #[arg(long)]
+    pub task: Option<TaskName>,
+    /// The most invocations to list.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+}
+
+/// Lists them, the oldest first.
+///
+/// # Errors
+/// When the store cannot be read, or is `none`.
+pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
+    // One more than asked for tells whether there are more.
+    let filter = LiveFilter { task: args.task.clone(), limit: Some(args.limit.saturating_add(1)) };
+    let mut found = context.queue()?.list(&filter)?;
+    let more = found.len() > args.limit;
+    found.truncate(args.limit);
+    if context.out.is_json() {
+        found.iter().try_for_each(|live| context.out.json(&as_json(live)))?;
+        return Ok(Exit::Ok);
+    }
+    if found.is_empty() {
+        context.out.note("no live invocations");
+        return Ok(Exit::Ok);
+    }
+    let now = clock::now();
+    let mut table =
+        Table::new(&["ID", "TASK", "PHASE", "DUE", ">ATTEMPTS", ">REPLAYS", ">PRIORITY", "ENQUEUED", "LAST FAILURE"]);
+    found.iter().for_each(|live| table.row(row(live, now)));
+    context.out.table(&table)?;
+    if more {
+        context.out.note(format_args!("there are more than {}; --limit N shows more", args.limit));
+    }
+    Ok(Exit::Ok)
+}
+
+/// The JSON form of a live invocation.
+#[must_use]
+pub fn as_json(live: &Live) -> Value {
+    let running_since = match live.phase {
+        LivePhase::Running { since } => Some(time::rfc3339(since)),
+        _ => None,
+    };
+    json!({
+        "state": "live",
+        "id": live.id,
+        "task": live.task,
+        "phase": live.phase.name(),
+        "running_since": running_since,
+        "due_at": live.due_at,
+        "enqueued_at": live.enqueued_at,
+        "attempts": live.attempts,
+        "max_attempts": live.max_attempts,
+        "replays": live.replays,
+        "priority": live.priority,
+        "history": live.history,
+        "metadata": live.metadata,
+        "payload_bytes": live.payload_bytes,
+        "suspect": live.suspect,
+    })
+}
+
+/// "2 of 3", or "2" when the budget is not known.
+#[must_use]
+pub fn attempts(live: &Live) -> String {
+    live.max_attempts.map_or_else(|| live.attempts.to_string(), |most| format!("{} of {most}", live.attempts))
+}
+
+/// The tone of a phase.
+#[must_use]
+pub const fn tone_of(phase: &LivePhase) -> Tone {
+    match phase {
+        LivePhase::Running { .. } => Tone::Good,
+        LivePhase::Ready | LivePhase::Delayed => Tone::Plain,
+        LivePhase::AwaitingDeploy | LivePhase::Orphaned | LivePhase::Exhausted => Tone::Warn,
+    }
+}
+
+fn row(live: &Live, now: Timestamp) -> [Cell; 9] {
+    let last = live.history.last();
+    let why = last.map(|attempt| format!("{} {}", attempt.verdict, first_line(&attempt.summary)));
+    [
+        Cell::plain(live.id),
+        Cell::new(&live.task, Tone::Strong),
+        Cell::new(live.phase.name(), tone_of(&live.phase)),
+        Cell::plain(live.due_at.filter(|due| *due > now).map(|due| time::relative(due, now)).unwrap_or_default()),
+        Cell::plain(attempts(live)),
+        Cell::plain(live.replays),
+        Cell::plain(live.priority),
+        Cell::plain(time::relative(live.enqueued_at, now)),
+        Cell::plain(why.unwrap_or_default()),
+    ]
+}

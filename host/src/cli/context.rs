@@ -1,0 +1,107 @@
+//! What every command has at hand: the settings, the output, the queue.
+
+use std::ffi::{OsStr, OsString};
+
+use super::args::Global;
+use super::error::CliError;
+use super::output::Output;
+use crate::config::{self, Config, FsyncMode, Source, StoreMode};
+use crate::queue::{Fsync, Options, Queue, StoreKind};
+
+/// The settings that the options of one command give, by name.
+pub type Flags = Vec<(&'static str, OsString)>;
+
+/// What every command has at hand.
+#[derive(Debug)]
+pub struct Context {
+    /// The checked settings.
+    pub config: Config,
+    /// Stdout and stderr.
+    pub out: Output,
+}
+
+impl Context {
+    /// Collects the settings. `flags` are those of the command itself.
+    ///
+    /// # Errors
+    /// When a setting is wrong.
+    pub fn new(global: &Global, flags: Flags) -> Result<Self, CliError> {
+        let mut all = flags;
+        let mut add = |name, value: Option<&OsStr>| all.extend(value.map(|value| (name, value.to_owned())));
+        add("data", global.data.as_deref());
+        add("store", global.store.as_deref().map(OsStr::new));
+        add("color", global.color.as_deref().map(OsStr::new));
+        add("log", verbosity(global.verbose).map(OsStr::new));
+        let config = config::load(&all, |name| std::env::var_os(name), global.config.as_deref())?;
+        Ok(Self { out: Output::new(config.color, global.json), config })
+    }
+
+    /// Opens the queue in the data directory.
+    ///
+    /// # Errors
+    /// When the data directory cannot be used.
+    pub fn queue(&self) -> Result<Queue, CliError> {
+        let Config { data, payload_limit, .. } = &self.config;
+        let options = Options {
+            data_dir: data.clone(),
+            store: self.store(),
+            fsync: self.fsync(),
+            payload_limit: *payload_limit,
+        };
+        Ok(Queue::open(options)?)
+    }
+
+    /// The store, in the queue's words.
+    #[must_use]
+    pub const fn store(&self) -> StoreKind {
+        match self.config.store {
+            StoreMode::Dir => StoreKind::Dir,
+            StoreMode::None => StoreKind::None,
+        }
+    }
+
+    /// The durability, in the queue's words.
+    #[must_use]
+    pub const fn fsync(&self) -> Fsync {
+        match self.config.fsync {
+            FsyncMode::Always => Fsync::Always,
+            FsyncMode::Interval => Fsync::Interval,
+            FsyncMode::Never => Fsync::Never,
+        }
+    }
+
+    /// How the reader calls the program so that it means this data directory: `wasmq`, or `wasmq
+    /// --data DIR` when a flag named it.
+    #[must_use]
+    pub fn program(&self) -> String {
+        let named = self.config.origins.iter().any(|origin| origin.name == "data" && origin.source == Source::Flag);
+        if named { format!("wasmq --data {}", shell_word(&self.config.data.to_string_lossy())) } else { "wasmq".to_owned() }
+    }
+}
+
+const fn verbosity(times: u8) -> Option<&'static str> {
+    match times {
+        0 => None,
+        1 => Some("debug"),
+        _ => Some("trace"),
+    }
+}
+
+/// A text as one word of a shell.
+#[must_use]
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | ':' | '=' | '@' | '+' | ',');
+    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_a_shell_are_quoted_only_where_needed() {
+        assert_eq!(shell_word("/tmp/a-b_1"), "/tmp/a-b_1");
+        assert_eq!(shell_word("it's here"), "'it'\\''s here'");
+        assert_eq!(shell_word(""), "''");
+    }
+}

@@ -1,0 +1,313 @@
+//! Errors of the command line: what a person reads, the hint, and the exit code, all in this file.
+//!
+//! Invariants: every error has a stable code word, a message with all its causes, an exit code, and
+//! a hint where there is something to do; the library's errors know nothing of words for a terminal.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use wasmq_core::name::NameError;
+use wasmq_core::settings::SettingsError;
+
+use super::exit::Exit;
+use super::output::json;
+use super::output::paint::{Paint, Tone};
+use super::output::safe::{safe, safe_block};
+use super::output::time;
+use crate::config::ConfigError;
+use crate::queue::{QueueError, Unresolved};
+use crate::supervisor::ServeError;
+use crate::worker::WorkerError;
+
+/// Why a command ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The reader of stdout went away. Not an error for anybody.
+    #[error("the reader of stdout went away")]
+    ReaderGone,
+    /// Stdout cannot be written.
+    #[error("failed to write to stdout")]
+    Stdout(#[source] io::Error),
+    /// The queue refused or failed.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The settings are wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Not the name of a task.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A setting of a task version is outside its range.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A file that the user named.
+    #[error("failed to {doing} {}", path.display())]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A payload over the limit.
+    #[error("{name} has {}, but the limit of a payload is {limit} bytes", found.map_or_else(|| "more".to_owned(), |found| format!("{found} bytes")))]
+    PayloadTooLarge {
+        /// Where it comes from.
+        name: String,
+        /// Its size, where it is known.
+        found: Option<u64>,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// A component over the limit.
+    #[error("{} has {found} bytes, but the limit of a component is {limit} bytes", path.display())]
+    ComponentTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size, in bytes.
+        found: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// A batch that failed in the middle.
+    #[error("{enqueued} invocations were enqueued and are safe, then it failed")]
+    Batch {
+        /// How many lines were enqueued.
+        enqueued: u64,
+        /// Why not more.
+        source: Box<CliError>,
+    },
+    /// The server could not start.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The worker process could not start, or had to stop.
+    #[error("the worker stopped")]
+    Worker(#[source] WorkerError),
+    /// Something that needs a confirmation was not confirmed.
+    #[error("{0}")]
+    NotConfirmed(String),
+    /// A step of the demonstration did not show what it should.
+    #[error("{0}")]
+    Demo(String),
+}
+
+impl CliError {
+    /// From a failed write to stdout.
+    pub fn from_stdout(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::ReaderGone } else { Self::Stdout(error) }
+    }
+
+    /// From a failed operation on a file that the user named.
+    pub fn from_file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { doing, path: path.to_owned(), source }
+    }
+
+    /// What people and programs are told.
+    #[must_use]
+    pub fn describe(&self) -> Description {
+        let (code, exit) = match self {
+            Self::ReaderGone => ("reader-gone", Exit::Ok),
+            Self::Stdout(_) => ("stdout", Exit::Stdout),
+            Self::Queue(error) => queue_code(error),
+            Self::Config(_) => ("configuration", Exit::Usage),
+            Self::Name(_) => ("name", Exit::Usage),
+            Self::Settings(_) => ("settings", Exit::Usage),
+            Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => ("file-not-found", Exit::Usage),
+            Self::File { .. } => ("file", Exit::Failure),
+            Self::PayloadTooLarge { .. } => ("payload-too-large", Exit::Usage),
+            Self::ComponentTooLarge { .. } => ("component-too-large", Exit::Refused),
+            Self::Batch { .. } => ("batch", Exit::Partly),
+            Self::Serve(_) => ("serve", Exit::Failure),
+            Self::Worker(_) => ("worker", Exit::Failure),
+            Self::NotConfirmed(_) => ("not-confirmed", Exit::Usage),
+            Self::Demo(_) => ("demo", Exit::Failure),
+        };
+        Description { code, exit, message: with_causes(self), hint: self.hint() }
+    }
+
+    /// What to do next, where there is something to do.
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Queue(error) => queue_hint(error),
+            Self::Batch { source, .. } => source.hint(),
+            Self::Config(ConfigError::Unknown { close, .. }) if !close.is_empty() => Some(did_you_mean(close)),
+            Self::Config(ConfigError::Unknown { .. }) => Some("`wasmq config` lists all settings".to_owned()),
+            Self::PayloadTooLarge { .. } => {
+                Some(PAYLOAD_HINT.to_owned())
+            }
+            Self::NotConfirmed(_) => Some("add --yes".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// The code word and exit code of an error of the queue.
+const fn queue_code(error: &QueueError) -> (&'static str, Exit) {
+    match error {
+        QueueError::Unresolved(error) => unresolved_code(error),
+        QueueError::UnknownId(_) => ("unknown-id", Exit::NotFound),
+        QueueError::AmbiguousId { .. } => ("ambiguous-id", Exit::Ambiguous),
+        QueueError::AlreadyRetried { .. } => ("already-retried", Exit::Conflict),
+        QueueError::AlreadyDeleted { .. } => ("already-deleted", Exit::Conflict),
+        QueueError::StillLive(_) => ("still-live", Exit::Conflict),
+        QueueError::Refused(_) => ("component-refused", Exit::Refused),
+        QueueError::Prepare(_) => ("component-unusable", Exit::Refused),
+        QueueError::NotAnId(_) => ("not-an-id", Exit::Usage),
+        QueueError::Settings(_) => ("settings", Exit::Usage),
+        QueueError::Metadata(_) => ("metadata", Exit::Usage),
+        QueueError::PayloadTooLarge { .. } => ("payload-too-large", Exit::Usage),
+        QueueError::NothingKept => ("nothing-kept", Exit::Unavailable),
+        QueueError::NoServer { .. } => ("no-server", Exit::Unavailable),
+        QueueError::Server(_) => ("server", Exit::Failure),
+        QueueError::Connection(_) => ("connection", Exit::Failure),
+        QueueError::Worker(_) => ("worker", Exit::Failure),
+        QueueError::NoSpace(_) => ("no-space", Exit::Store),
+        QueueError::Directory { .. } => ("data-directory", Exit::Store),
+        QueueError::Journal(_) => ("journal", Exit::Store),
+        QueueError::Dlq(_) => ("dead-letter-queue", Exit::Store),
+        QueueError::Registry(_) => ("registry", Exit::Store),
+    }
+}
+
+/// The code word and exit code of a choice of task and version that leads to nothing.
+const fn unresolved_code(error: &Unresolved) -> (&'static str, Exit) {
+    match error {
+        Unresolved::NoTask { .. } => ("unknown-task", Exit::NotFound),
+        Unresolved::SeveralDigests { .. } => ("ambiguous-version", Exit::Ambiguous),
+        Unresolved::NotAChoice { .. } => ("not-a-version", Exit::Usage),
+        Unresolved::NoVersion { .. }
+        | Unresolved::NoCurrent { .. }
+        | Unresolved::NoDigest { .. }
+        | Unresolved::NoLabel { .. } => ("unknown-version", Exit::NotFound),
+    }
+}
+
+/// What to do after an error of the queue.
+fn queue_hint(error: &QueueError) -> Option<String> {
+    Some(match error {
+        QueueError::Unresolved(Unresolved::NoTask { .. }) => "`wasmq task list` shows what is deployed".to_owned(),
+        QueueError::Unresolved(Unresolved::NoCurrent { task, .. }) => {
+            format!("make one current with `wasmq task activate {task} VERSION`")
+        }
+        QueueError::UnknownId(_) => "what is done is not kept; `wasmq list` and `wasmq dlq list` show what is".to_owned(),
+        QueueError::AmbiguousId { ids, total, .. } => {
+            let shown: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let more = if *total > ids.len() { "\n…" } else { "" };
+            format!("give more of it:\n{}{more}", shown.join("\n"))
+        }
+        QueueError::AlreadyRetried { id, at, .. } => {
+            format!("that was at {}; `wasmq show {id}` says where it stands", time::local(*at))
+        }
+        QueueError::AlreadyDeleted { at, .. } => format!("that was at {}", time::local(*at)),
+        QueueError::StillLive(id) => format!("`wasmq show {id}` says where it stands, `wasmq cancel {id}` ends it"),
+        QueueError::PayloadTooLarge { .. } => PAYLOAD_HINT.to_owned(),
+        QueueError::NothingKept => "choose the store dir to keep dead tasks".to_owned(),
+        QueueError::NoServer { .. } => "start one with `wasmq serve`".to_owned(),
+        QueueError::Directory { path, .. } => {
+            format!("check that {} can be written, or name another one with --data", path.display())
+        }
+        QueueError::NoSpace(_) => "free some space and try again; nothing acknowledged is lost".to_owned(),
+        _ => return None,
+    })
+}
+
+/// What to do about a payload that is too large.
+const PAYLOAD_HINT: &str = "raise the limit with --payload-limit or the setting payload_limit, up to 64MiB";
+
+/// "did you mean a, b or c?"
+#[must_use]
+pub fn did_you_mean<T: AsRef<str>>(close: &[T]) -> String {
+    let names: Vec<&str> = close.iter().map(AsRef::as_ref).collect();
+    match names.split_last() {
+        Some((last, [])) => format!("did you mean {last}?"),
+        Some((last, rest)) => format!("did you mean {} or {last}?", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// The message with all its causes, each once.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        if !text.ends_with(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// An error as people and programs are told about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// A stable word for programs.
+    pub code: &'static str,
+    /// What was wrong and where.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// How the command ends.
+    pub exit: Exit,
+}
+
+impl Description {
+    /// The lines for a person.
+    #[must_use]
+    pub fn to_text(&self, paint: Paint) -> String {
+        let mut text = format!("{} {}", paint.apply(Tone::Bad, "error:"), safe_block(&self.message));
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("\n{} {}", paint.apply(Tone::Command, " hint:"), safe_block(hint)));
+        }
+        text
+    }
+
+    /// The line for a program: `{"error":{"code":…,"message":…,"hint":…}}`, and the id it is about
+    /// where there are several.
+    #[must_use]
+    pub fn to_json(&self, id: Option<&str>) -> String {
+        let Self { code, message, hint, .. } = self;
+        let mut value = json!({ "error": { "code": code, "message": message, "hint": hint } });
+        if let (Some(id), Some(fields)) = (id, value.as_object_mut()) {
+            fields.insert("id".to_owned(), id.into());
+        }
+        json::line(&value).unwrap_or_else(|_| safe(message).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_where_and_why_and_never_obeys_its_content() {
+        let error = CliError::from_file("read", Path::new("a\u{1b}[2J"))(io::ErrorKind::PermissionDenied.into());
+        let text = error.describe().to_text(Paint::off());
+        assert_eq!(text, "error: failed to read a\\u{1b}[2J: permission denied");
+    }
+
+    #[test]
+    fn programs_get_code_message_and_hint() {
+        let error = CliError::PayloadTooLarge { name: "stdin".into(), found: None, limit: 5 };
+        assert_eq!(
+            error.describe().to_json(None),
+            r#"{"error":{"code":"payload-too-large","hint":"raise the limit with --payload-limit or the setting payload_limit, up to 64MiB","message":"stdin has more, but the limit of a payload is 5 bytes"}}"#
+        );
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure_and_a_full_device_is() {
+        assert_eq!(CliError::from_stdout(io::ErrorKind::BrokenPipe.into()).describe().exit, Exit::Ok);
+        assert_eq!(CliError::from_stdout(io::ErrorKind::StorageFull.into()).describe().exit, Exit::Stdout);
+    }
+
+    #[test]
+    fn close_names_read_as_a_sentence() {
+        assert_eq!(did_you_mean(&["a"]), "did you mean a?");
+        assert_eq!(did_you_mean(&["a", "b", "c"]), "did you mean a, b or c?");
+    }
+}

@@ -1,0 +1,169 @@
+//! Aligned columns without borders.
+//!
+//! Invariants: only the last column may be long; it is cut to the width of a terminal and never cut
+//! when there is none, or when the table says so. Every cell is made safe when it is made.
+
+use super::paint::{Paint, Tone};
+use super::safe::safe;
+
+/// One cell.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    /// A cell in a tone.
+    #[must_use]
+    pub fn new(text: impl ToString, tone: Tone) -> Self {
+        Self { text: safe(&text.to_string()).into_owned(), tone }
+    }
+
+    /// A plain cell.
+    #[must_use]
+    pub fn plain(text: impl ToString) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+}
+
+/// Rows under titles.
+#[derive(Debug)]
+pub struct Table {
+    titles: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+    whole: bool,
+}
+
+impl Table {
+    /// A table. A title that begins with `>` aligns its column to the right.
+    #[must_use]
+    pub fn new(titles: &[&'static str]) -> Self {
+        Self { titles: titles.to_vec(), rows: Vec::new(), whole: false }
+    }
+
+    /// The same table, but nothing is cut: for what a reader must be able to copy.
+    #[must_use]
+    pub fn uncut(self) -> Self {
+        Self { whole: true, ..self }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The lines, with the titles first when there are any. `terminal` is its width in columns.
+    #[must_use]
+    pub fn lines(&self, paint: Paint, terminal: Option<usize>) -> Vec<String> {
+        let terminal = terminal.filter(|_| !self.whole);
+        let titles: Vec<Cell> =
+            self.titles.iter().map(|title| Cell::new(title.trim_start_matches('>'), Tone::Faint)).collect();
+        let head = titles.iter().any(|title| !title.text.is_empty()).then_some(&titles);
+        let widths: Vec<usize> = (0..self.titles.len()).map(|at| self.width_of(at)).collect();
+        head.into_iter().chain(&self.rows).map(|row| self.line(row, &widths, paint, terminal)).collect()
+    }
+
+    fn width_of(&self, at: usize) -> usize {
+        let title = self.titles.get(at).map_or(0, |title| width(title.trim_start_matches('>')));
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| width(&cell.text));
+        cells.fold(title, usize::max)
+    }
+
+    fn line(&self, row: &[Cell], widths: &[usize], paint: Paint, terminal: Option<usize>) -> String {
+        let mut line = String::new();
+        let mut used = 0;
+        for (at, (cell, column)) in row.iter().zip(widths).enumerate() {
+            let last = at + 1 == row.len();
+            let right = self.titles.get(at).is_some_and(|title| title.starts_with('>'));
+            let room = terminal.map_or(usize::MAX, |terminal| terminal.saturating_sub(used).max(16));
+            let text = if last { cut(&cell.text, room) } else { cell.text.clone() };
+            let blanks = " ".repeat(column.saturating_sub(width(&text)));
+            let painted = paint.apply(cell.tone, &text);
+            match (right, last) {
+                (true, _) => line.extend([blanks.as_str(), &painted]),
+                (false, true) => line.push_str(&painted),
+                (false, false) => line.extend([painted.as_str(), &blanks]),
+            }
+            if !last {
+                line.push_str("  ");
+            }
+            used += column + 2;
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+/// Shortens a text to a number of columns, with an ellipsis.
+#[must_use]
+pub fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += char_width(c);
+        if used > columns {
+            break;
+        }
+        short.push(c);
+    }
+    short.push('…');
+    short
+}
+
+/// How many columns a text takes.
+#[must_use]
+pub fn width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
+}
+
+/// 0 for marks that combine, 2 for the wide blocks of East Asian scripts and pictures. Coarse: it
+/// only decides where a long text is cut.
+fn char_width(c: char) -> usize {
+    match u32::from(c) {
+        0x300..=0x36f | 0x200b..=0x200d | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 => 2,
+        0x1f300..=0x1f64f | 0x1f680..=0x1f6ff | 0x1f900..=0x1faff | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(&["TASK", ">SIZE", "WHY"]);
+        table.row([Cell::plain("resize"), Cell::plain(7), Cell::plain("a long reason\nwith a break")]);
+        table.row([Cell::plain("csv"), Cell::plain(1200), Cell::plain("")]);
+        table
+    }
+
+    #[test]
+    fn columns_are_aligned_and_cells_are_safe() {
+        let lines = table().lines(Paint::off(), None);
+        assert_eq!(lines, ["TASK    SIZE  WHY", "resize     7  a long reason\\nwith a break", "csv     1200"]);
+    }
+
+    #[test]
+    fn only_the_last_column_is_cut_to_the_terminal() {
+        let lines = table().lines(Paint::off(), Some(31));
+        assert_eq!(lines[1], "resize     7  a long reason\\nw…");
+        assert_eq!(width(&lines[1]), 31);
+    }
+
+    #[test]
+    fn wide_characters_are_cut_by_columns() {
+        assert_eq!(cut("数据数据", 5), "数据…");
+        assert_eq!(cut("e\u{301}e\u{301}", 2), "e\u{301}e\u{301}");
+    }
+}

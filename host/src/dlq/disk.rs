@@ -1,0 +1,197 @@
+//! The queue in a directory: the lock file, and one log behind a mutex.
+//!
+//! Invariants: whatever changes the file happens under the lock file's lock; reads never wait for
+//! it. The lock is always taken before the mutex.
+//!
+//! Deliberately absent: what the operations do; `write.rs` and `query.rs` have that.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use wasmq_core::{DeadTask, InvocationId, Timestamp};
+use wasmq_wal::disk::{Disk, DiskLock, Wait};
+
+use super::error::DlqError;
+use super::line::IdPair;
+use super::log::{FILE_NAME, Log};
+use super::types::{Added, Counts, Cursor, Damage, Filter, Found, Group, Intent, Page, RemovalReason, Standing};
+use super::{DeadTaskStore, LockedDlq};
+
+const LOCK_NAME: &str = "dead-tasks.lock";
+
+/// The dead letter queue in `data/dlq/`. Clones share one index.
+#[derive(Debug, Clone)]
+pub struct DiskDlq {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    log: Mutex<Log>,
+}
+
+impl DiskDlq {
+    /// The queue of a data directory. Nothing is created before the first write.
+    ///
+    /// # Errors
+    /// Another version of wasmq wrote the queue, or the directory cannot be read.
+    pub fn open(disk: Arc<dyn Disk>, data_dir: &Path) -> Result<Self, DlqError> {
+        let dir = data_dir.join("dlq");
+        refuse_other_versions(&*disk, &dir)?;
+        let log = Mutex::new(Log::new(Arc::clone(&disk), &dir));
+        Ok(Self { shared: Arc::new(Shared { disk, dir, log }) })
+    }
+
+    /// The file with the dead tasks, whether it exists or not.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.shared.dir.join(FILE_NAME)
+    }
+}
+
+fn refuse_other_versions(disk: &dyn Disk, dir: &Path) -> Result<(), DlqError> {
+    if disk.stat(dir).map_err(DlqError::io("looking at", dir))?.is_none() {
+        return Ok(());
+    }
+    for entry in disk.list(dir).map_err(DlqError::io("listing", dir))? {
+        let name = entry.name.to_string_lossy();
+        let version = name.strip_prefix("dead-tasks-v").and_then(|rest| rest.strip_suffix(".jsonl"));
+        if version.is_some_and(|text| text != "1" && text.bytes().all(|byte| byte.is_ascii_digit())) {
+            return Err(DlqError::OtherVersion { path: dir.join(&entry.name) });
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    fn take_lock(&self) -> Result<Box<dyn DiskLock>, DlqError> {
+        self.disk.create_dir_all(&self.dir).map_err(DlqError::io("creating", &self.dir))?;
+        let path = self.dir.join(LOCK_NAME);
+        let lock = self.disk.lock(&path, Wait::Forever).map_err(DlqError::io("locking", &path))?;
+        lock.ok_or_else(|| DlqError::io("locking", &path)(std::io::ErrorKind::WouldBlock.into()))
+    }
+
+    /// The log as it was left by the last call.
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(|poisoned| {
+            // A panic in between may have left the index half changed: read it anew.
+            let mut log = poisoned.into_inner();
+            log.forget();
+            self.log.clear_poison();
+            log
+        })
+    }
+
+    fn fresh(&self) -> Result<MutexGuard<'_, Log>, DlqError> {
+        let mut log = self.log();
+        log.refresh()?;
+        Ok(log)
+    }
+
+    /// Reads; an entry that moved under the reader (a write was taken back) is looked for once more.
+    fn read<T>(&self, ask: impl Fn(&Log) -> Result<T, DlqError>) -> Result<T, DlqError> {
+        let answer = ask(&*self.fresh()?);
+        if !matches!(answer, Err(DlqError::Damaged { .. })) {
+            return answer;
+        }
+        self.log().forget();
+        ask(&*self.fresh()?)
+    }
+}
+
+impl DeadTaskStore for DiskDlq {
+    fn add(&self, dead: &[DeadTask]) -> Result<Added, DlqError> {
+        let _lock = self.shared.take_lock()?;
+        self.shared.log().add(dead)
+    }
+
+    fn batch(&self, cursor: Option<Cursor>, limit: usize, filter: &Filter) -> Result<Page, DlqError> {
+        self.shared.read(|log| log.batch(cursor, limit, filter))
+    }
+
+    fn latest(&self, before: Option<Cursor>, limit: usize, filter: &Filter) -> Result<Page, DlqError> {
+        self.shared.read(|log| log.latest(before, limit, filter))
+    }
+
+    fn end(&self) -> Result<Cursor, DlqError> {
+        self.shared.read(|log| Ok(log.end()))
+    }
+
+    fn count(&self, filter: &Filter) -> Result<u64, DlqError> {
+        self.shared.read(|log| Ok(log.count(filter)))
+    }
+
+    fn get(&self, id: InvocationId) -> Result<Option<DeadTask>, DlqError> {
+        self.shared.read(|log| log.get(id))
+    }
+
+    fn find(&self, prefix: &str) -> Result<Found, DlqError> {
+        self.shared.read(|log| log.find(prefix))
+    }
+
+    fn counts(&self) -> Result<Counts, DlqError> {
+        self.shared.read(|log| Ok(log.counts()))
+    }
+
+    fn groups(&self) -> Result<Vec<Group>, DlqError> {
+        self.shared.read(Log::groups)
+    }
+
+    fn damage(&self) -> Result<Vec<Damage>, DlqError> {
+        self.shared.read(|log| Ok(log.damage()))
+    }
+
+    fn compact(&self, now: Timestamp) -> Result<(), DlqError> {
+        let _lock = self.shared.take_lock()?;
+        let mut log = self.shared.log();
+        log.prepare_write()?;
+        log.compact(now)
+    }
+
+    fn lock(&self) -> Result<Box<dyn LockedDlq>, DlqError> {
+        let lock = self.shared.take_lock()?;
+        Ok(Box::new(Guard { shared: Arc::clone(&self.shared), _lock: lock }))
+    }
+}
+
+#[derive(Debug)]
+struct Guard {
+    shared: Arc<Shared>,
+    _lock: Box<dyn DiskLock>,
+}
+
+impl LockedDlq for Guard {
+    fn current(&mut self, ids: &[InvocationId]) -> Result<Vec<(InvocationId, Standing)>, DlqError> {
+        self.shared.read(|log| ids.iter().map(|id| Ok((*id, log.standing(*id)?))).collect())
+    }
+
+    fn live(&mut self, ids: &[InvocationId]) -> Result<Vec<IdPair>, DlqError> {
+        self.shared.read(|log| Ok(log.live_pairs(ids)))
+    }
+
+    fn intend(&mut self, wal: &str, ids: &[IdPair], now: Timestamp) -> Result<(), DlqError> {
+        self.shared.log().intend(wal, ids, now)
+    }
+
+    fn removed(&mut self, ids: &[IdPair], reason: RemovalReason, now: Timestamp) -> Result<usize, DlqError> {
+        self.shared.log().remove(ids, reason, now)
+    }
+
+    fn dangling(&mut self) -> Result<Vec<Intent>, DlqError> {
+        self.shared.read(|log| Ok(log.index.dangling()))
+    }
+
+    fn drop_superseded(&mut self, ids: &[IdPair], now: Timestamp) -> Result<usize, DlqError> {
+        self.shared.log().drop_superseded(ids, now)
+    }
+
+    fn replace(&mut self, dead: &DeadTask) -> Result<bool, DlqError> {
+        self.shared.log().replace(dead)
+    }
+
+    fn add(&mut self, dead: &[DeadTask]) -> Result<Added, DlqError> {
+        self.shared.log().add(dead)
+    }
+}

@@ -1,0 +1,212 @@
+//! Taking over logs that nobody owns: crash recovery, out-of-band enqueue and out-of-band retry
+//! are all this one mechanism.
+//!
+//! The steps of one adoption of log A by log B, and what a crash after each leaves behind:
+//! 1. lock A, read it; 2. append A's live entries to B as copies, sync B (the copies are not valid,
+//!    A is whole); 3. append the line `adopted-by B` to A's lock file and sync it: from here on A is
+//!    void and the copies are valid; 4. append `ADOPTED A` to B, sync; 5. delete A, its lock file last.
+//! Whoever reads A first looks for the line; whoever reads B without an `ADOPTED` record looks for
+//! a lock file that names B.
+//!
+//! Invariants: no invocation is lost or doubled by a crash between any two steps; a log that cannot
+//! be read is left where it is and reported; damaged places are kept beside it before it goes.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use wasmq_core::state::{Entry, Ledger};
+use wasmq_core::{InvocationId, Timestamp, event};
+use wasmq_wal::disk::{Disk, OpenMode};
+use wasmq_wal::{Claim as LogClaim, Orphan, Record, RecordRef, ScanReport, WalId};
+
+use super::disk::{DiskJournal, payload_in};
+use super::schedule::inline;
+use super::{Adopted, Enqueued, JournalError, Payload, ReplayHook};
+
+/// The word in a lock file that makes its log void.
+const ADOPTED_BY: &str = "adopted-by ";
+
+/// Who has adopted a log, by the text of its lock file.
+pub(super) fn adopter_of(lock_text: &str) -> Option<WalId> {
+    lock_text.lines().find_map(|line| line.strip_prefix(ADOPTED_BY)?.parse().ok())
+}
+
+/// What the lock file of a log says, read without the lock.
+pub(super) fn lock_text(disk: &dyn Disk, dir: &Path, id: WalId) -> Option<String> {
+    let file = disk.open(&dir.join(wasmq_wal::lock_file_name(id)), OpenMode::Read).ok()?;
+    Some(String::from_utf8_lossy(&file.read_all().ok()?).into_owned())
+}
+
+/// A log as its records tell it.
+pub(super) struct Replayed {
+    pub(super) ledger: Ledger<Payload>,
+    pub(super) report: ScanReport,
+}
+
+/// Applies one record to a ledger that keeps small payloads and remembers where large ones are.
+pub(super) fn apply(ledger: &mut Ledger<Payload>, record: &Record<'_>) {
+    match event::decode(record.kind, record.body) {
+        Ok(Some(event)) => {
+            ledger.apply(event, |payload| inline(payload).unwrap_or(Payload::InLog(record.at, record.kind)));
+        }
+        Ok(None) => tracing::warn!(kind = record.kind, "a record of a later version was skipped"),
+        Err(error) => {
+            let RecordRef { segment, offset, .. } = record.at;
+            tracing::error!(kind = record.kind, segment, offset, %error, "a record cannot be understood and was skipped");
+        }
+    }
+}
+
+/// Adopts every log in the journal's directory whose lock is free.
+pub(super) fn adopt_free_logs(
+    journal: &mut DiskJournal,
+    now: Timestamp,
+    replayed: &mut ReplayHook<'_>,
+) -> Result<Adopted, JournalError> {
+    let mut adopted = Adopted::default();
+    let listing = wasmq_wal::list(journal.disk.as_ref(), &journal.dir)?;
+    for log in listing.wals {
+        if log.id == journal.id {
+            continue;
+        }
+        match wasmq_wal::claim(Arc::clone(&journal.disk), &journal.dir, log.id) {
+            Ok(LogClaim::Claimed(orphan)) => adopt_one(journal, orphan, now, replayed, &mut adopted)?,
+            Ok(LogClaim::Held | LogClaim::Gone) => {}
+            Err(error) => tracing::error!(log = %log.id, %error, "a log cannot be taken over and was left alone"),
+        }
+    }
+    Ok(adopted)
+}
+
+fn adopt_one(
+    journal: &mut DiskJournal,
+    mut orphan: Orphan,
+    now: Timestamp,
+    replayed: &mut ReplayHook<'_>,
+    adopted: &mut Adopted,
+) -> Result<(), JournalError> {
+    if adopter_of(orphan.lock_text()).is_some() {
+        return delete(orphan);
+    }
+    let Replayed { ledger, report } = match replay(journal, &orphan) {
+        Ok(replayed) => replayed,
+        Err(error) => {
+            tracing::error!(log = %orphan.id(), %error, "a log cannot be read and was left where it is");
+            return Ok(());
+        }
+    };
+    keep_damage(journal, &orphan, &report);
+    let entries = ledger.into_recovered(now);
+    let replays: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry.invocation.replays > 0)
+        .map(|entry| (entry.invocation.id, entry.invocation.replays))
+        .collect();
+    if !replays.is_empty()
+        && let Err(error) = replayed(&replays)
+    {
+        tracing::error!(log = %orphan.id(), error, "a log with replays waits until the dead letter queue can be written");
+        return Ok(());
+    }
+    adopted.logs += 1;
+    copy_and_commit(journal, &mut orphan, entries, now, adopted)?;
+    delete(orphan)
+}
+
+fn delete(orphan: Orphan) -> Result<(), JournalError> {
+    let id = orphan.id();
+    if let Err(error) = orphan.delete() {
+        tracing::warn!(log = %id, %error, "a log that has been taken over could not be deleted; that is tried again");
+    }
+    Ok(())
+}
+
+/// Reads a whole log. Copies in it that were never confirmed count when the log they came from says
+/// that it was adopted by this one.
+fn replay(journal: &DiskJournal, orphan: &Orphan) -> Result<Replayed, JournalError> {
+    let mut ledger = Ledger::default();
+    let report = orphan.scan(&mut |record: Record<'_>| {
+        apply(&mut ledger, &record);
+        ControlFlow::Continue(())
+    })?;
+    if ledger.has_open_copies() && is_named_as_adopter(journal, orphan.id())? {
+        ledger.accept_copies();
+    }
+    Ok(Replayed { ledger, report })
+}
+
+fn is_named_as_adopter(journal: &DiskJournal, id: WalId) -> Result<bool, JournalError> {
+    let listing = wasmq_wal::list(journal.disk.as_ref(), &journal.dir)?;
+    Ok(listing.wals.iter().any(|log| {
+        lock_text(journal.disk.as_ref(), &journal.dir, log.id).is_some_and(|text| adopter_of(&text) == Some(id))
+    }))
+}
+
+fn keep_damage(journal: &DiskJournal, orphan: &Orphan, report: &ScanReport) {
+    if let Some(torn) = &report.torn {
+        tracing::warn!(log = %orphan.id(), offset = torn.offset, bytes = torn.bytes, "the torn end of a log was dropped; nothing in it was acknowledged");
+    }
+    for damage in &report.damaged {
+        match wasmq_wal::quarantine(journal.disk.as_ref(), &damage.path, damage.offset, damage.bytes) {
+            Ok(kept) => tracing::error!(%damage, kept = ?kept, "a damaged place in a log was set aside; the rest was read"),
+            Err(error) => tracing::error!(%damage, %error, "a damaged place in a log could not be set aside"),
+        }
+    }
+}
+
+/// Steps 2 to 4.
+fn copy_and_commit(
+    journal: &mut DiskJournal,
+    orphan: &mut Orphan,
+    entries: Vec<Entry<Payload>>,
+    now: Timestamp,
+    adopted: &mut Adopted,
+) -> Result<(), JournalError> {
+    let mut copies = Vec::with_capacity(entries.len());
+    for entry in entries {
+        if journal.schedule.knows(&entry.invocation.id, entry.invocation.replays) {
+            continue;
+        }
+        match payload_of(journal, orphan, &entry) {
+            Ok(payload) => {
+                let place = journal.append_entry(event::kind::COPIED, &entry, &payload)?;
+                copies.push(entry.with_payload(place));
+            }
+            Err(error) => tracing::error!(id = %entry.invocation.id, %error, "the payload of an invocation cannot be read; its damaged record was set aside"),
+        }
+    }
+    if !copies.is_empty() {
+        journal.sync()?;
+    }
+    orphan.mark(&format!("{ADOPTED_BY}{}", journal.id))?;
+    if !copies.is_empty() {
+        journal.append_adopted(orphan.id())?;
+        journal.sync()?;
+    }
+    take_in(journal, copies, now, adopted);
+    Ok(())
+}
+
+fn take_in(journal: &mut DiskJournal, copies: Vec<Entry<Payload>>, now: Timestamp, adopted: &mut Adopted) {
+    for entry in copies {
+        let id: InvocationId = entry.invocation.id;
+        let suspect = entry.suspicion != wasmq_core::state::Suspicion::None;
+        if journal.schedule.insert(entry, now) == Enqueued::Taken {
+            adopted.invocations += 1;
+            if suspect {
+                adopted.suspects.push(id);
+            }
+        }
+    }
+}
+
+fn payload_of(journal: &DiskJournal, orphan: &Orphan, entry: &Entry<Payload>) -> Result<Arc<[u8]>, JournalError> {
+    match &entry.payload {
+        Payload::Inline(bytes) => Ok(Arc::clone(bytes)),
+        Payload::InLog(at, kind) => {
+            let body = wasmq_wal::read(journal.disk.as_ref(), &journal.dir, orphan.id(), *at)?;
+            payload_in(*kind, &body, *at).map(Arc::from)
+        }
+    }
+}

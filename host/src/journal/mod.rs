@@ -1,0 +1,197 @@
+//! Where live invocations are: the store port, and its implementations on disk and in memory.
+//!
+//! Invariants: an invocation that [`LiveStore::enqueue`] took and [`LiveStore::commit`] confirmed
+//! survives the process; everything else a store says can be lost at most as far as its durability
+//! setting documents. A store has one owner; nothing in here is shared between threads.
+//!
+//! Deliberately absent: the dead letter queue, the registry, threads, and the decision what happens
+//! after an attempt (that is `wasmq_core::retry`).
+
+mod adopt;
+mod disk;
+mod error;
+mod memory;
+mod read;
+mod schedule;
+
+pub use disk::{DiskJournal, Durability, JournalOptions};
+pub use error::JournalError;
+pub use memory::MemoryJournal;
+pub use read::{LiveEntry, OutsideLog, Snapshot, end_in_free_log, log_holds_replay, read_all, read_payload};
+
+use std::sync::Arc;
+
+use wasmq_core::event::{Exhausted, Outcome, Started};
+use wasmq_core::state::Entry;
+use wasmq_core::{Attempt, Invocation, InvocationId, TaskName, Timestamp};
+
+/// What an enqueue did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enqueued {
+    /// It is new.
+    Taken,
+    /// The id is live already; nothing was written.
+    Known,
+}
+
+/// An invocation that may start now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// Which one.
+    pub id: InvocationId,
+    /// Whether it must run alone because it may have killed a worker.
+    pub alone: bool,
+}
+
+/// How many invocations a store holds, by where they stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    /// Due, waiting for a free place.
+    pub ready: u64,
+    /// Not due yet.
+    pub delayed: u64,
+    /// Running.
+    pub running: u64,
+    /// Waiting for a deploy.
+    pub awaiting_deploy: u64,
+    /// Given up, waiting for the dead letter queue.
+    pub exhausted: u64,
+}
+
+/// The port to whatever holds live invocations, in the words of invocations.
+///
+/// Changes are buffered; they reach the operating system at the latest with [`LiveStore::flush`]
+/// and are durable after [`LiveStore::commit`]. A change about an unknown id does nothing.
+pub trait LiveStore: Send {
+    /// Takes a new invocation in, unless its id is live with as many replays.
+    ///
+    /// # Errors
+    /// When it cannot be written; then it was not taken.
+    fn enqueue(&mut self, invocation: Invocation, payload: &[u8]) -> Result<Enqueued, JournalError>;
+
+    /// The next invocation that may start: suspects first and alone, then by priority and order of
+    /// arrival. It must be followed by [`LiveStore::started`], [`LiveStore::await_deploy`],
+    /// [`LiveStore::exhausted`] or [`LiveStore::put_back`].
+    fn claim(&mut self, now: Timestamp) -> Option<Claim>;
+
+    /// Puts a claim back at the front, untouched.
+    fn put_back(&mut self, claim: Claim);
+
+    /// A live invocation.
+    fn get(&self, id: &InvocationId) -> Option<&Entry<Payload>>;
+
+    /// The payload of a live invocation.
+    ///
+    /// # Errors
+    /// When it cannot be read back.
+    fn payload(&mut self, id: &InvocationId) -> Result<Arc<[u8]>, JournalError>;
+
+    /// Records that an attempt starts.
+    ///
+    /// # Errors
+    /// When it cannot be written; then it must not start.
+    fn started(&mut self, id: InvocationId, started: Started) -> Result<(), JournalError>;
+
+    /// Records a failed attempt that will be followed by another at `due`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn retry(&mut self, id: InvocationId, due: Timestamp, attempt: Attempt) -> Result<(), JournalError>;
+
+    /// Records that a started attempt was put back without counting.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn released(&mut self, id: InvocationId) -> Result<(), JournalError>;
+
+    /// Parks a claimed invocation until [`LiveStore::deployed`] is told of its task.
+    fn await_deploy(&mut self, id: InvocationId);
+
+    /// Makes the parked invocations of a task (or of all) ready again.
+    fn deployed(&mut self, task: Option<&TaskName>);
+
+    /// Records that an invocation is given up and has to go to the dead letter queue.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn exhausted(&mut self, id: InvocationId, exhausted: Exhausted) -> Result<(), JournalError>;
+
+    /// Given-up invocations that the dead letter queue has not confirmed, at most `limit`.
+    fn pending_dead(&self, limit: usize) -> Vec<InvocationId>;
+
+    /// Records that an invocation is over.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn done(&mut self, id: InvocationId, outcome: Outcome) -> Result<(), JournalError>;
+
+    /// Moves a queued suspect of an earlier crash to a later time, so that repeat crashers back off.
+    fn postpone(&mut self, id: InvocationId, due: Timestamp);
+
+    /// Hands all changes to the operating system: they survive the death of the process.
+    ///
+    /// # Errors
+    /// When they cannot be written; the store is then poisoned.
+    fn flush(&mut self) -> Result<(), JournalError>;
+
+    /// Makes all changes as durable as the setting says. Acknowledge only after it.
+    ///
+    /// # Errors
+    /// When they cannot be made durable; the store is then poisoned.
+    fn commit(&mut self) -> Result<(), JournalError>;
+
+    /// Whether changes wait for a commit.
+    fn is_dirty(&self) -> bool;
+
+    /// When the next delayed invocation is due.
+    fn next_due(&self) -> Option<Timestamp>;
+
+    /// How many there are.
+    fn counts(&self) -> Counts;
+
+    /// Takes over the logs that nobody owns. `replayed` is told of every replay found in a log
+    /// before the log counts as taken over, so that a retry that crashed half-way is completed;
+    /// when it fails, that log is left for later.
+    ///
+    /// # Errors
+    /// When this store itself cannot be written.
+    fn adopt(&mut self, now: Timestamp, replayed: &mut ReplayHook<'_>) -> Result<Adopted, JournalError>;
+
+    /// Bounds the disk use by live data; does a bounded piece of work.
+    ///
+    /// # Errors
+    /// When the log cannot be rewritten.
+    fn compact(&mut self) -> Result<(), JournalError>;
+
+    /// Ends the ownership in an orderly way; what is live stays for the next owner.
+    ///
+    /// # Errors
+    /// When the last changes cannot be made durable.
+    fn close(self: Box<Self>) -> Result<(), JournalError>;
+}
+
+/// What an adoption brought.
+#[derive(Debug, Default)]
+pub struct Adopted {
+    /// How many logs were taken over.
+    pub logs: u32,
+    /// How many live invocations they held.
+    pub invocations: u64,
+    /// Those that were running when their worker died.
+    pub suspects: Vec<InvocationId>,
+}
+
+/// Is told of the replays (id and how often it has been replayed) that an adopted log holds.
+pub type ReplayHook<'a> = dyn FnMut(&[(InvocationId, u32)]) -> Result<(), String> + 'a;
+
+/// The payload of a live invocation, or where it lies.
+#[derive(Debug, Clone)]
+pub enum Payload {
+    /// Small ones stay in memory.
+    Inline(Arc<[u8]>),
+    /// Large ones stay in the log, in a record of this kind.
+    InLog(wasmq_wal::RecordRef, u8),
+}
+
+/// Payloads up to this size stay in memory, in bytes.
+pub const INLINE_PAYLOAD_BYTES: usize = 4096;

@@ -1,0 +1,238 @@
+//! Looking at all logs of a directory without owning any, and enqueueing from outside a worker.
+//!
+//! Invariant: reading takes no lock and changes nothing, so it works beside running workers; what it
+//! returns was true at some moment during the call.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use wasmq_core::state::{Entry, Ledger};
+use wasmq_core::event::Outcome;
+use wasmq_core::{Invocation, InvocationId, event};
+use wasmq_wal::disk::{Disk, LockAttempt};
+use wasmq_wal::{Claim as LogClaim, Options, Record, Stranger, StrangerKind, Wal, WalId};
+
+use super::adopt::{adopter_of, apply, lock_text};
+use super::disk::{new_log_id, payload_in};
+use super::{JournalError, Payload};
+
+/// A live invocation as a reader sees it.
+#[derive(Debug)]
+pub struct LiveEntry {
+    /// Its state.
+    pub entry: Entry<Payload>,
+    /// The log that holds it.
+    pub log: WalId,
+    /// Whether a process owns that log.
+    pub owned: bool,
+}
+
+/// All live invocations of a directory at some moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// By id; where two logs hold the same one, the state that went further.
+    pub entries: HashMap<InvocationId, LiveEntry>,
+    /// How many logs a process owns.
+    pub owned_logs: u32,
+    /// How many logs wait to be adopted.
+    pub free_logs: u32,
+    /// Damage and strangers found on the way, a sentence each.
+    pub problems: Vec<String>,
+}
+
+/// Reads every log in `dir`.
+///
+/// # Errors
+/// When the directory cannot be listed. A log that cannot be read becomes a problem of the snapshot.
+pub fn read_all(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Snapshot, JournalError> {
+    let mut snapshot = Snapshot::default();
+    let listing = wasmq_wal::list(disk.as_ref(), dir)?;
+    snapshot.problems.extend(listing.strangers.iter().map(describe_stranger));
+    let mut adopters: HashMap<WalId, WalId> = HashMap::new();
+    for log in &listing.wals {
+        if let Some(adopter) = lock_text(disk.as_ref(), dir, log.id).as_deref().and_then(adopter_of) {
+            adopters.insert(log.id, adopter);
+        }
+    }
+    for log in &listing.wals {
+        if !adopters.contains_key(&log.id) {
+            let named = adopters.values().any(|adopter| *adopter == log.id);
+            read_one(disk, dir, log.id, named, &mut snapshot);
+        }
+    }
+    Ok(snapshot)
+}
+
+fn describe_stranger(stranger: &Stranger) -> String {
+    let path = stranger.path.display();
+    match stranger.kind {
+        StrangerKind::OtherVersion(version) => format!("{path} is of format version {version}, which this wasmq does not know; it was not touched"),
+        StrangerKind::NotAFile => format!("{path} has the name of a log but is not a file; it was not touched"),
+        StrangerKind::BadName => format!("{path} looks like a log by its name but is none; it was not touched"),
+    }
+}
+
+fn read_one(disk: &Arc<dyn Disk>, dir: &Path, id: WalId, named_as_adopter: bool, snapshot: &mut Snapshot) {
+    let lock_path = dir.join(wasmq_wal::lock_file_name(id));
+    let owned = matches!(disk.try_lock_existing(&lock_path), Ok(LockAttempt::Held));
+    if owned {
+        snapshot.owned_logs += 1;
+    } else {
+        snapshot.free_logs += 1;
+    }
+    let mut ledger: Ledger<Payload> = Ledger::default();
+    match wasmq_wal::scan(disk.as_ref(), dir, id, &mut |record: Record<'_>| {
+        apply(&mut ledger, &record);
+        ControlFlow::Continue(())
+    }) {
+        Ok(report) => snapshot.problems.extend(report.damaged.iter().map(ToString::to_string)),
+        Err(error) => snapshot.problems.push(error.to_string()),
+    }
+    if named_as_adopter {
+        ledger.accept_copies();
+    }
+    for (invocation_id, entry) in ledger.into_entries() {
+        let newer = snapshot.entries.get(&invocation_id).is_none_or(|known| progress(&known.entry) < progress(&entry));
+        if newer {
+            snapshot.entries.insert(invocation_id, LiveEntry { entry, log: id, owned });
+        }
+    }
+}
+
+fn progress(entry: &Entry<Payload>) -> (u32, u32) {
+    (entry.invocation.replays, entry.attempts)
+}
+
+/// The payload of a live invocation that a snapshot found.
+///
+/// # Errors
+/// When its log has moved on meanwhile or cannot be read.
+pub fn read_payload(disk: &dyn Disk, dir: &Path, live: &LiveEntry) -> Result<Arc<[u8]>, JournalError> {
+    match &live.entry.payload {
+        Payload::Inline(bytes) => Ok(Arc::clone(bytes)),
+        Payload::InLog(at, kind) => {
+            let body = wasmq_wal::read(disk, dir, live.log, *at)?;
+            payload_in(*kind, &body, *at).map(Arc::from)
+        }
+    }
+}
+
+/// A log written by a process that is no worker: it holds enqueues until a worker adopts it, which
+/// no worker can while this value lives.
+#[derive(Debug)]
+pub struct OutsideLog {
+    wal: Wal,
+    id: WalId,
+    scratch: Vec<u8>,
+}
+
+impl OutsideLog {
+    /// Creates the log.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn create(disk: Arc<dyn Disk>, dir: &Path, owner: &str) -> Result<Self, JournalError> {
+        let id = new_log_id();
+        let wal = Wal::create(disk, dir, id, owner, Options::short_lived())?;
+        Ok(Self { wal, id, scratch: Vec::new() })
+    }
+
+    /// The id of the log.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    /// Appends an enqueue.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn enqueue(&mut self, invocation: &Invocation, payload: &[u8]) -> Result<(), JournalError> {
+        self.scratch.clear();
+        invocation.encode(&mut self.scratch);
+        self.wal.append(event::kind::ENQUEUED, &[&self.scratch, payload])?;
+        Ok(())
+    }
+
+    /// Appends an enqueue whose record is encoded already: an invocation and its payload.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn append(&mut self, record: &[u8]) -> Result<(), JournalError> {
+        self.wal.append(event::kind::ENQUEUED, &[record])?;
+        Ok(())
+    }
+
+    /// Lets go of a log that failed, without another write. What it holds is adopted as far as it
+    /// can be read.
+    pub fn abandon(self) {
+        drop(self.wal);
+    }
+
+    /// Makes everything appended durable.
+    ///
+    /// # Errors
+    /// When it cannot be; nothing of it may be acknowledged then.
+    pub fn sync(&mut self) -> Result<(), JournalError> {
+        let _proof = self.wal.sync()?;
+        Ok(())
+    }
+
+    /// Lets go: from here on any worker may adopt the log.
+    ///
+    /// # Errors
+    /// When the last changes cannot be made durable.
+    pub fn let_go(self) -> Result<(), JournalError> {
+        Ok(self.wal.close()?)
+    }
+
+    /// Deletes the log with everything in it, when nothing of it was acknowledged.
+    ///
+    /// # Errors
+    /// When it cannot be deleted.
+    pub fn discard(self) -> Result<(), JournalError> {
+        Ok(self.wal.delete()?)
+    }
+}
+
+/// Whether a log holds an invocation with at least so many replays; `None` when there is no such log.
+///
+/// # Errors
+/// When the log is there but cannot be read.
+pub fn log_holds_replay(disk: &dyn Disk, dir: &Path, log: &str, wanted: &[(InvocationId, u32)]) -> Result<Option<Vec<InvocationId>>, JournalError> {
+    let Ok(id) = log.parse::<WalId>() else { return Ok(None) };
+    let listing = wasmq_wal::list(disk, dir)?;
+    if !listing.wals.iter().any(|known| known.id == id) {
+        return Ok(None);
+    }
+    let mut found = Vec::new();
+    wasmq_wal::scan(disk, dir, id, &mut |record: Record<'_>| {
+        if let Ok(Some(wasmq_core::Event::Enqueued(invocation, _))) = event::decode(record.kind, record.body) {
+            let hit = wanted.iter().any(|(id, replays)| *id == invocation.id && invocation.replays > *replays);
+            if hit {
+                found.push(invocation.id);
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(Some(found))
+}
+
+/// Ends an invocation as cancelled in a log that nobody owns. Returns whether such a log held it.
+///
+/// # Errors
+/// When the log is there but cannot be written.
+pub fn end_in_free_log(disk: &Arc<dyn Disk>, dir: &Path, id: InvocationId) -> Result<bool, JournalError> {
+    let snapshot = read_all(disk, dir)?;
+    let Some(live) = snapshot.entries.get(&id) else { return Ok(false) };
+    let LogClaim::Claimed(orphan) = wasmq_wal::claim(Arc::clone(disk), dir, live.log)? else { return Ok(false) };
+    let mut wal = orphan.reopen(Options::short_lived())?;
+    let mut body = Vec::new();
+    event::encode_done(&mut body, id, Outcome::Cancelled);
+    wal.append(event::kind::DONE, &[&body])?;
+    let _proof = wal.sync()?;
+    wal.close()?;
+    Ok(true)
+}

@@ -1,0 +1,103 @@
+//! The client's end of a server's local socket.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use wasmq_core::InvocationId;
+
+use super::QueueError;
+use crate::supervisor::{self, ServerFigures};
+use crate::wire::{Frame, Kind, Reason, Refusal, WireError};
+use crate::worker::Completion;
+
+/// A connection to one server.
+#[derive(Debug)]
+pub(super) struct Client {
+    stream: UnixStream,
+    next_request: u64,
+}
+
+impl Client {
+    /// Connects to any server on a data directory; `None` when there is none.
+    pub(super) fn connect_any(run_dir: &Path) -> Result<Option<Self>, QueueError> {
+        Ok(Self::connect_all(run_dir)?.into_iter().next())
+    }
+
+    /// Connects to every server on a data directory.
+    pub(super) fn connect_all(run_dir: &Path) -> Result<Vec<Self>, QueueError> {
+        let names = supervisor::servers(run_dir).map_err(QueueError::Connection)?;
+        let mut clients = Vec::new();
+        for name in names {
+            if let Some(stream) = supervisor::connect(run_dir, &name).map_err(QueueError::Connection)? {
+                clients.push(Self { stream, next_request: 0 });
+            }
+        }
+        Ok(clients)
+    }
+
+    fn send(&mut self, kind: Kind, body: Vec<u8>) -> Result<(), QueueError> {
+        self.next_request += 1;
+        Frame::new(kind, self.next_request, body).write(&mut self.stream).map_err(QueueError::Connection)
+    }
+
+    fn receive(&mut self) -> Result<Frame, QueueError> {
+        match Frame::read(&mut self.stream) {
+            Ok(Some(frame)) => Ok(frame),
+            Ok(None) => Err(QueueError::Connection(std::io::ErrorKind::UnexpectedEof.into())),
+            Err(WireError::Io(error)) => Err(QueueError::Connection(error)),
+            Err(error) => Err(QueueError::Server(error.to_string())),
+        }
+    }
+
+    /// Sends a batch and waits until it is durable.
+    pub(super) fn enqueue(&mut self, body: Vec<u8>) -> Result<(), QueueError> {
+        self.send(Kind::Enqueue, body)?;
+        let frame = self.receive()?;
+        acknowledged(&frame)
+    }
+
+    /// Waits for the end of the invocation that was enqueued last with the wait flag.
+    pub(super) fn wait(&mut self) -> Result<Completion, QueueError> {
+        let frame = self.receive()?;
+        completion(&frame)
+    }
+
+    pub(super) fn cancel(&mut self, id: InvocationId) -> Result<bool, QueueError> {
+        self.send(Kind::Cancel, id.as_u128().to_be_bytes().to_vec())?;
+        let frame = self.receive()?;
+        match acknowledged(&frame) {
+            Ok(()) => Ok(true),
+            Err(QueueError::UnknownId(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn figures(&mut self) -> Result<ServerFigures, QueueError> {
+        self.send(Kind::Status, Vec::new())?;
+        let frame = self.receive()?;
+        serde_json::from_slice(&frame.body).map_err(|error| QueueError::Server(error.to_string()))
+    }
+}
+
+/// Whether a frame acknowledges; the error it stands for otherwise.
+pub(super) fn acknowledged(frame: &Frame) -> Result<(), QueueError> {
+    if frame.kind == Kind::Ack {
+        return Ok(());
+    }
+    let refusal: Refusal = serde_json::from_slice(&frame.body)
+        .map_err(|_| QueueError::Server(format!("an unexpected answer of kind {:?}", frame.kind)))?;
+    Err(match refusal.reason {
+        Reason::NoSpace => QueueError::NoSpace(refusal.message),
+        Reason::Unknown => QueueError::UnknownId(refusal.message),
+        Reason::Failed | Reason::Stopping | Reason::Malformed => QueueError::Server(refusal.message),
+    })
+}
+
+/// The completion in a `Finished` frame; the error another frame stands for.
+pub(super) fn completion(frame: &Frame) -> Result<Completion, QueueError> {
+    if frame.kind != Kind::Finished {
+        acknowledged(frame)?;
+        return Err(QueueError::Server("an acknowledgement where the end was awaited".to_owned()));
+    }
+    Completion::from_body(&frame.body).ok_or_else(|| QueueError::Server("a completion that cannot be read".to_owned()))
+}

@@ -1,0 +1,149 @@
+//! Deploying and managing tasks.
+//!
+//! Invariant: a version becomes current only after its component is validated, stored and compiled;
+//! whatever fails before leaves everything as it was.
+
+use wasmq_core::settings::RawSettings;
+use wasmq_core::{Digest, Label, TaskName, VersionNumber};
+
+use super::{Inner, Queue, QueueError};
+use crate::clock::{self, Stopwatch};
+use crate::registry::{NewVersion, RegistryError, Task, Unresolved, Version};
+use crate::runtime::{Options as RuntimeOptions, Purpose, Runtime, Shape, inspect};
+
+/// What to deploy a component with.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeployRequest {
+    /// The settings of the version.
+    pub settings: RawSettings,
+    /// A word for the version.
+    pub label: Option<Label>,
+    /// Whether it becomes current.
+    pub activate: bool,
+}
+
+/// What a deploy did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deployment {
+    /// The task.
+    pub task: TaskName,
+    /// The version, new or found.
+    pub version: VersionNumber,
+    /// The component.
+    pub digest: Digest,
+    /// Whether the same bytes with the same settings were deployed before.
+    pub unchanged: bool,
+    /// Whether the version is current now.
+    pub active: bool,
+    /// What was current before.
+    pub previous: Option<VersionNumber>,
+    /// What kind of component it is.
+    pub shape: Shape,
+    /// Its size.
+    pub size_bytes: u64,
+    /// How long compiling or loading took, in milliseconds.
+    pub compile_ms: u64,
+}
+
+impl Queue {
+    /// Deploys a component under a task name. Compiling a large one takes seconds.
+    ///
+    /// # Errors
+    /// [`QueueError::Refused`] when the file is not a task, [`QueueError::Settings`], or a failure of
+    /// the store. Then the task is as before.
+    pub fn deploy(&self, task: &TaskName, component: &[u8], request: &DeployRequest) -> Result<Deployment, QueueError> {
+        let settings = request.settings.check()?;
+        let inspection = inspect(component)?;
+        let inner = &self.inner;
+        inner.registry.store_component(component, &inspection.digest)?;
+        let stopwatch = Stopwatch::start();
+        let mut load = || Ok(component.to_vec());
+        inner.compiler()?.prepare(inspection.digest, &mut load).map_err(|error| QueueError::Prepare(error.to_string()))?;
+        let compile_ms = u64::try_from(stopwatch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let version = NewVersion {
+            digest: inspection.digest,
+            settings,
+            label: request.label.clone(),
+            shape: inspection.shape.to_string(),
+        };
+        let deployed = inner.registry.deploy(task, version, request.activate, clock::now())?;
+        Ok(Deployment {
+            task: task.clone(),
+            version: deployed.number,
+            digest: inspection.digest,
+            unchanged: deployed.unchanged,
+            active: deployed.current == Some(deployed.number),
+            previous: deployed.current_before,
+            shape: inspection.shape,
+            size_bytes: inspection.size_bytes,
+            compile_ms,
+        })
+    }
+
+    /// All tasks, by name.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    pub fn tasks(&self) -> Result<Vec<Task>, QueueError> {
+        Ok(self.inner.registry.tasks()?.iter().cloned().collect())
+    }
+
+    /// One task.
+    ///
+    /// # Errors
+    /// [`QueueError::Unresolved`], or when the registry cannot be read.
+    pub fn task(&self, name: &TaskName) -> Result<Task, QueueError> {
+        let tasks = self.inner.registry.tasks()?;
+        tasks.get(name).cloned().ok_or_else(|| self.inner.unknown_task(name))
+    }
+
+    /// Makes a version current, for all attempts that start from now on. `version` is `v2`, a label
+    /// or a digest.
+    ///
+    /// # Errors
+    /// [`QueueError::Unresolved`], or a failure of the registry.
+    pub fn activate(&self, name: &TaskName, version: &str) -> Result<VersionNumber, QueueError> {
+        Ok(self.inner.registry.activate(name, version)?.number)
+    }
+
+    /// Removes a task from the registry. Its components and dead tasks stay; its live invocations
+    /// wait until it is deployed again.
+    ///
+    /// # Errors
+    /// [`QueueError::Unresolved`], or a failure of the registry.
+    pub fn remove_task(&self, name: &TaskName) -> Result<(), QueueError> {
+        self.inner.registry.remove(name)?;
+        Ok(())
+    }
+}
+
+impl Inner {
+    pub(super) fn unknown_task(&self, name: &TaskName) -> QueueError {
+        let close = self.registry.tasks().map(|tasks| tasks.close_to(name)).unwrap_or_default();
+        QueueError::Unresolved(Unresolved::NoTask { name: name.clone(), close })
+    }
+
+    /// The version that a text names.
+    pub(super) fn choose(&self, task: &TaskName, wanted: &str) -> Result<Version, QueueError> {
+        Ok(self.registry.choose(task, wanted)?)
+    }
+
+    /// The engine of processes that only compile, made when it is first needed.
+    pub(super) fn compiler(&self) -> Result<&Runtime, QueueError> {
+        if self.compiler.get().is_none() {
+            let options = RuntimeOptions { cache_dir: Some(self.layout.cache()), max_concurrent: 1, purpose: Purpose::Once };
+            let runtime = Runtime::new(&options).map_err(|error| QueueError::Prepare(error.to_string()))?;
+            let _ = self.compiler.set(runtime);
+        }
+        self.compiler.get().ok_or_else(|| QueueError::Prepare("no engine".to_owned()))
+    }
+}
+
+impl From<RegistryError> for QueueError {
+    fn from(error: RegistryError) -> Self {
+        match error {
+            RegistryError::Unresolved(unresolved) => Self::Unresolved(unresolved),
+            other => Self::Registry(other),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Enqueueing: through a running server, or into a log of its own that a worker will adopt.
+//!
+//! Invariants: nothing is written before name, size and settings are checked; a batch is enqueued as
+//! a whole or, as far as this call knows, not at all.
+
+use std::num::NonZeroU32;
+
+use wasmq_core::invocation::{MAX_PRIORITY, Pin, check_metadata};
+use wasmq_core::{Invocation, InvocationId, TaskName, Timestamp};
+
+use super::client::{Client, acknowledged, completion};
+use super::{Inner, Queue, QueueError};
+use crate::clock;
+use crate::store::StoreKind;
+use crate::wire::{EnqueueBody, Frame, Kind};
+use crate::worker::{Completion, EmbeddedWorker, WorkerConfig};
+
+/// A frame to a server is sent when it has grown to this, in bytes.
+const FRAME_BYTES: usize = 4 << 20;
+/// How long a worker inside this process lets a running attempt go on when it is stopped.
+const EMBEDDED_GRACE_MS: u64 = 1000;
+
+/// A request to run a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewInvocation {
+    /// The task.
+    pub task: TaskName,
+    /// Any bytes.
+    pub payload: Vec<u8>,
+    /// The earliest first attempt; at once when absent.
+    pub due_at: Option<Timestamp>,
+    /// 0 to 9; higher starts first.
+    pub priority: u8,
+    /// `current`, `v2`, a label or a digest; current when absent.
+    pub component: Option<String>,
+    /// Its own budget of attempts, over the task's.
+    pub max_attempts: Option<NonZeroU32>,
+    /// Key-value pairs handed to the task.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl NewInvocation {
+    /// A plain request, due at once, for the current version.
+    #[must_use]
+    pub const fn new(task: TaskName, payload: Vec<u8>) -> Self {
+        Self { task, payload, due_at: None, priority: 0, component: None, max_attempts: None, metadata: Vec::new() }
+    }
+}
+
+impl Queue {
+    /// Enqueues one invocation. When this returns, it is as durable as the `fsync` setting says.
+    ///
+    /// # Errors
+    /// [`QueueError::Unresolved`], [`QueueError::PayloadTooLarge`],
+    /// [`QueueError::Metadata`], or a failure of the store. Then nothing was enqueued.
+    pub fn enqueue(&self, new: NewInvocation) -> Result<InvocationId, QueueError> {
+        let mut ids = self.enqueue_all(vec![new])?;
+        ids.pop().ok_or_else(|| QueueError::Server("no id for an invocation".to_owned()))
+    }
+
+    /// Enqueues many at once, with one sync or few.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue`]. All are checked before any is enqueued; when a server fails in the
+    /// middle of a very large batch, the part it acknowledged stays enqueued.
+    pub fn enqueue_all(&self, new: Vec<NewInvocation>) -> Result<Vec<InvocationId>, QueueError> {
+        let checked = new.into_iter().map(|one| self.inner.check(one)).collect::<Result<Vec<_>, _>>()?;
+        let ids = checked.iter().map(|(invocation, _)| invocation.id).collect();
+        match Client::connect_any(&self.inner.layout.run())? {
+            Some(client) => send_all(client, &checked)?,
+            None if self.inner.options.store == StoreKind::None => return Err(self.inner.no_server()),
+            None => self.inner.outside.write(&checked)?,
+        }
+        Ok(ids)
+    }
+
+    /// Enqueues one invocation and waits for its end, over all its attempts. Without a server it is
+    /// run inside this process.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue`]; and when the server goes away while it is waited for. The invocation
+    /// then goes on without the waiter.
+    pub fn enqueue_and_wait(&self, new: NewInvocation) -> Result<Completion, QueueError> {
+        let (invocation, payload) = self.inner.check(new)?;
+        let mut body = EnqueueBody::new(true);
+        body.push(&invocation, &payload);
+        match Client::connect_any(&self.inner.layout.run())? {
+            Some(mut client) => {
+                client.enqueue(body.finish())?;
+                client.wait()
+            }
+            None => self.inner.run_here(body.finish()),
+        }
+    }
+}
+
+fn send_all(mut client: Client, checked: &[(Invocation, Vec<u8>)]) -> Result<(), QueueError> {
+    let mut body = EnqueueBody::new(false);
+    for (invocation, payload) in checked {
+        if !body.is_empty() && body.len() + payload.len() > FRAME_BYTES {
+            client.enqueue(std::mem::replace(&mut body, EnqueueBody::new(false)).finish())?;
+        }
+        body.push(invocation, payload);
+    }
+    if body.is_empty() { Ok(()) } else { client.enqueue(body.finish()) }
+}
+
+impl Inner {
+    pub(super) fn no_server(&self) -> QueueError {
+        QueueError::NoServer { data_dir: self.options.data_dir.clone() }
+    }
+
+    /// Everything that can be wrong with a request is found here, before anything is written.
+    fn check(&self, new: NewInvocation) -> Result<(Invocation, Vec<u8>), QueueError> {
+        let found = new.payload.len() as u64;
+        if found > self.options.payload_limit {
+            return Err(QueueError::PayloadTooLarge { found, limit: self.options.payload_limit });
+        }
+        check_metadata(&new.metadata)?;
+        let tasks = self.registry.tasks()?;
+        let pin = match new.component.as_deref() {
+            None | Some("current") => {
+                tasks.get(&new.task).ok_or_else(|| self.unknown_task(&new.task))?;
+                Pin::Current
+            }
+            Some(wanted) => Pin::Version(self.choose(&new.task, wanted)?.number),
+        };
+        let mut invocation = Invocation::new(clock::new_invocation_id(), new.task, clock::now());
+        invocation.pin = pin;
+        invocation.due_at = new.due_at.unwrap_or(invocation.due_at);
+        invocation.priority = new.priority.min(MAX_PRIORITY);
+        invocation.max_attempts = new.max_attempts;
+        invocation.metadata = new.metadata;
+        Ok((invocation, new.payload))
+    }
+
+    /// Runs one invocation in this process, to its end.
+    fn run_here(&self, body: Vec<u8>) -> Result<Completion, QueueError> {
+        let config = WorkerConfig {
+            data_dir: self.options.data_dir.clone(),
+            store: self.options.store,
+            fsync: self.options.fsync,
+            concurrency: 1,
+            grace_ms: EMBEDDED_GRACE_MS,
+        };
+        let worker = EmbeddedWorker::start(config).map_err(|error| QueueError::Worker(error.to_string()))?;
+        worker.send(Frame::new(Kind::Enqueue, 1, body));
+        let ended = wait_for_end(&worker);
+        let stopped = worker.stop();
+        match (ended, stopped) {
+            (Ok(completion), _) => Ok(completion),
+            (Err(_), Err(error)) => Err(QueueError::Worker(error.to_string())),
+            (Err(error), Ok(())) => Err(error),
+        }
+    }
+}
+
+fn wait_for_end(worker: &EmbeddedWorker) -> Result<Completion, QueueError> {
+    while let Some(frame) = worker.next_answer() {
+        match frame.kind {
+            Kind::Figures => {}
+            Kind::Ack => acknowledged(&frame)?,
+            _ => return completion(&frame),
+        }
+    }
+    Err(QueueError::Worker("it ended before the invocation did; the invocation is kept if it was enqueued".to_owned()))
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Err(error) = self.outside.let_go() {
+            tracing::error!(%error, "the last enqueues could not be handed over; a worker adopts them all the same");
+        }
+    }
+}
+

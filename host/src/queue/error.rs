@@ -1,0 +1,135 @@
+//! What can go wrong at the door, in kinds that a caller can tell apart.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use wasmq_core::invocation::MetadataError;
+use wasmq_core::settings::SettingsError;
+use wasmq_core::{InvocationId, Timestamp};
+
+use crate::dlq::DlqError;
+use crate::journal::JournalError;
+use crate::registry::{RegistryError, Unresolved};
+use crate::runtime::Rejection;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueueError {
+    /// The data directory cannot be used.
+    #[error("cannot use {} as a data directory", path.display())]
+    Directory {
+        /// The directory or the part of it.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No such task, or no such version of it. Names the close ones and those that exist.
+    #[error(transparent)]
+    Unresolved(Unresolved),
+    /// The component file was refused.
+    #[error(transparent)]
+    Refused(#[from] Rejection),
+    /// The component cannot be compiled or instantiated.
+    #[error("the component cannot be prepared to run: {0}")]
+    Prepare(String),
+    /// A setting is outside its range.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The payload is too large.
+    #[error("the payload has {found} bytes, but the limit is {limit} bytes")]
+    PayloadTooLarge {
+        /// Its size.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The metadata is too large.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// No such invocation, live or dead.
+    #[error("{0} is neither live nor in the dead letter queue")]
+    UnknownId(String),
+    /// More than one invocation begins like that.
+    #[error("\"{prefix}\" is the beginning of {total} ids")]
+    AmbiguousId {
+        /// What was asked for.
+        prefix: String,
+        /// Some of them.
+        ids: Vec<InvocationId>,
+        /// How many there are.
+        total: usize,
+    },
+    /// The text is no id and no beginning of one.
+    #[error("\"{0}\" is not an id: expected a UUID, or at least its first 8 hex digits")]
+    NotAnId(String),
+    /// The dead task has been put back already.
+    #[error("{id} was already retried; its replay number {replays} was enqueued then")]
+    AlreadyRetried {
+        /// The id.
+        id: InvocationId,
+        /// When.
+        at: Timestamp,
+        /// Which replay that was.
+        replays: u32,
+    },
+    /// The dead task has been deleted already.
+    #[error("{id} was already deleted")]
+    AlreadyDeleted {
+        /// The id.
+        id: InvocationId,
+        /// When.
+        at: Timestamp,
+    },
+    /// The invocation is live and not in the dead letter queue.
+    #[error("{0} is live; it is not in the dead letter queue")]
+    StillLive(InvocationId),
+    /// The store `none` keeps nothing.
+    #[error("the store is `none`: no dead tasks are kept and nothing survives the server")]
+    NothingKept,
+    /// Something that only a running server can do.
+    #[error("no server is running on {}", data_dir.display())]
+    NoServer {
+        /// The data directory.
+        data_dir: PathBuf,
+    },
+    /// A server refused.
+    #[error("the server refused: {0}")]
+    Server(String),
+    /// The disk is full.
+    #[error("the disk is full: {0}")]
+    NoSpace(String),
+    /// The connection to a server broke.
+    #[error("the connection to the server broke; what it had acknowledged is safe")]
+    Connection(#[source] std::io::Error),
+    /// The worker inside this process failed.
+    #[error("the worker failed: {0}")]
+    Worker(String),
+    /// The store of live invocations failed.
+    #[error(transparent)]
+    Journal(Arc<JournalError>),
+    /// The dead letter queue failed.
+    #[error("the dead letter queue cannot be used")]
+    Dlq(#[source] DlqError),
+    /// The registry failed.
+    #[error("the registry of tasks cannot be used")]
+    Registry(#[source] RegistryError),
+}
+
+impl From<JournalError> for QueueError {
+    fn from(error: JournalError) -> Self {
+        Self::from(Arc::new(error))
+    }
+}
+
+impl From<Arc<JournalError>> for QueueError {
+    fn from(error: Arc<JournalError>) -> Self {
+        if error.is_no_space() { Self::NoSpace(error.to_string()) } else { Self::Journal(error) }
+    }
+}
+
+impl From<DlqError> for QueueError {
+    fn from(error: DlqError) -> Self {
+        if matches!(error, DlqError::NothingKept) { Self::NothingKept } else { Self::Dlq(error) }
+    }
+}

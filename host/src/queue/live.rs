@@ -1,0 +1,324 @@
+//! Live invocations as anybody may look at them, and cancelling one.
+//!
+//! Invariant: looking takes no lock and disturbs no worker.
+
+use std::collections::BTreeMap;
+
+use wasmq_core::state::{Phase, Suspicion};
+use wasmq_core::{Attempt, DeadTask, InvocationId, TaskName, Timestamp};
+
+use super::client::Client;
+use super::{Inner, Queue, QueueError};
+use crate::clock;
+use crate::journal::{self, Counts, LiveEntry, Snapshot};
+use crate::store::StoreKind;
+use crate::supervisor::ServerFigures;
+
+/// Which live invocations to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LiveFilter {
+    /// Only those of this task.
+    pub task: Option<TaskName>,
+    /// At most so many; the oldest first.
+    pub limit: Option<usize>,
+}
+
+/// Where a live invocation stands, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LivePhase {
+    /// Due, waiting for a free place or for a server.
+    Ready,
+    /// Not due yet.
+    Delayed,
+    /// Due, but no version of its task can run it.
+    AwaitingDeploy,
+    /// An attempt is running.
+    Running {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Its worker died; it will be adopted.
+    Orphaned,
+    /// Given up; the dead letter queue has not taken it yet.
+    Exhausted,
+}
+
+impl LivePhase {
+    /// One word or two.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Delayed => "delayed",
+            Self::AwaitingDeploy => "awaiting-deploy",
+            Self::Running { .. } => "running",
+            Self::Orphaned => "orphaned",
+            Self::Exhausted => "exhausted",
+        }
+    }
+}
+
+/// A live invocation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live {
+    /// Its id.
+    pub id: InvocationId,
+    /// Its task.
+    pub task: TaskName,
+    /// Where it stands.
+    pub phase: LivePhase,
+    /// The earliest next attempt, when it is queued.
+    pub due_at: Option<Timestamp>,
+    /// When it was first enqueued.
+    pub enqueued_at: Timestamp,
+    /// Attempts started since the last replay.
+    pub attempts: u32,
+    /// Its own budget of attempts, or its task's; absent when the task is not deployed.
+    pub max_attempts: Option<u32>,
+    /// How often it was replayed.
+    pub replays: u32,
+    /// 0 to 9.
+    pub priority: u8,
+    /// The ended attempts.
+    pub history: Vec<Attempt>,
+    /// Key-value pairs of the enqueuer.
+    pub metadata: Vec<(String, String)>,
+    /// The size of its payload, in bytes; absent where it is not known without reading it.
+    pub payload_bytes: Option<u64>,
+    /// Whether it was running when its worker died.
+    pub suspect: bool,
+}
+
+/// What an id stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shown {
+    /// A live invocation.
+    Live(Box<Live>),
+    /// A dead task.
+    Dead(Box<DeadTask>),
+}
+
+/// The state of the queue.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Status {
+    /// The servers that run on this data directory.
+    pub servers: Vec<ServerFigures>,
+    /// All live invocations.
+    pub counts: Counts,
+    /// Live invocations by task.
+    pub by_task: BTreeMap<TaskName, Counts>,
+    /// Logs that wait to be adopted.
+    pub free_logs: u32,
+    /// Dead tasks; absent with the store `none`.
+    pub dead: Option<u64>,
+    /// Damage and other things somebody should look at.
+    pub problems: Vec<String>,
+}
+
+impl Queue {
+    /// How much there is of everything.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn status(&self) -> Result<Status, QueueError> {
+        let inner = &self.inner;
+        let mut status = Status { servers: inner.servers()?, ..Status::default() };
+        if inner.options.store == StoreKind::None {
+            for server in &status.servers {
+                server.workers.iter().for_each(|worker| add(&mut status.counts, &worker.figures.counts));
+            }
+            return Ok(status);
+        }
+        let snapshot = inner.snapshot()?;
+        let now = clock::now();
+        for live in snapshot.entries.values() {
+            let phase = inner.phase(live, now);
+            count(&mut status.counts, &phase);
+            count(status.by_task.entry(live.entry.invocation.task.clone()).or_default(), &phase);
+        }
+        status.free_logs = snapshot.free_logs;
+        status.problems = snapshot.problems;
+        let damaged = inner.dlq.damage()?;
+        status.problems.extend(damaged.iter().map(|place| {
+            format!("{}, line {}, offset {}: a damaged line, {}; the others are read", place.path.display(), place.line, place.offset, place.reason)
+        }));
+        status.dead = Some(inner.dlq.counts()?.total);
+        Ok(status)
+    }
+
+    /// Live invocations, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or is `none`.
+    pub fn list(&self, filter: &LiveFilter) -> Result<Vec<Live>, QueueError> {
+        let inner = &self.inner;
+        if inner.options.store == StoreKind::None {
+            return Err(QueueError::NothingKept);
+        }
+        let snapshot = inner.snapshot()?;
+        let now = clock::now();
+        let wanted = |live: &&LiveEntry| filter.task.as_ref().is_none_or(|task| live.entry.invocation.task == *task);
+        let mut found: Vec<&LiveEntry> = snapshot.entries.values().filter(wanted).collect();
+        found.sort_unstable_by_key(|live| live.entry.invocation.id);
+        found.truncate(filter.limit.unwrap_or(usize::MAX));
+        Ok(found.into_iter().map(|live| inner.live(live, now)).collect())
+    }
+
+    /// What an id, or an unambiguous beginning of one, stands for.
+    ///
+    /// # Errors
+    /// [`QueueError::UnknownId`], [`QueueError::AmbiguousId`], [`QueueError::NotAnId`], or when the
+    /// store cannot be read.
+    pub fn show(&self, id: &str) -> Result<Shown, QueueError> {
+        let inner = &self.inner;
+        if inner.options.store == StoreKind::None {
+            return Err(QueueError::NothingKept);
+        }
+        let id = inner.find_id(id)?;
+        if let Some(live) = inner.snapshot()?.entries.get(&id) {
+            return Ok(Shown::Live(Box::new(inner.live(live, clock::now()))));
+        }
+        match inner.dlq.get(id)? {
+            Some(dead) => Ok(Shown::Dead(Box::new(dead))),
+            None => Err(QueueError::UnknownId(id.to_string())),
+        }
+    }
+
+    /// Cancels a live invocation: a queued one ends at once, a running one is stopped.
+    ///
+    /// # Errors
+    /// [`QueueError::UnknownId`]; [`QueueError::NoServer`] when it is live but no server runs that
+    /// could take its log over.
+    pub fn cancel(&self, id: &str) -> Result<InvocationId, QueueError> {
+        let inner = &self.inner;
+        let id = match id.parse() {
+            Ok(id) => id,
+            Err(_) if inner.options.store == StoreKind::None => return Err(QueueError::NotAnId(id.to_owned())),
+            Err(_) => inner.find_id(id)?,
+        };
+        let mut clients = Client::connect_all(&inner.layout.run())?;
+        for client in &mut clients {
+            if client.cancel(id)? {
+                return Ok(id);
+            }
+        }
+        if inner.options.store == StoreKind::Dir && inner.snapshot()?.entries.contains_key(&id) {
+            return if clients.is_empty() { inner.cancel_offline(id) } else { Err(QueueError::Server(format!("{id} is between two workers; try again in a second"))) };
+        }
+        if inner.options.store == StoreKind::Dir && inner.dlq.get(id)?.is_some() {
+            return Err(QueueError::Server(format!("{id} is a dead task; delete it with: wasmq dlq delete {id}")));
+        }
+        Err(QueueError::UnknownId(id.to_string()))
+    }
+}
+
+impl Inner {
+    pub(super) fn snapshot(&self) -> Result<Snapshot, QueueError> {
+        Ok(journal::read_all(&self.disk, &self.layout.journal())?)
+    }
+
+    fn servers(&self) -> Result<Vec<ServerFigures>, QueueError> {
+        Client::connect_all(&self.layout.run())?.iter_mut().map(Client::figures).collect()
+    }
+
+    /// Takes the log over that holds the invocation, ends it there, and lets go again.
+    fn cancel_offline(&self, id: InvocationId) -> Result<InvocationId, QueueError> {
+        if journal::end_in_free_log(&self.disk, &self.layout.journal(), id)? {
+            Ok(id)
+        } else {
+            Err(self.no_server())
+        }
+    }
+
+    /// The one invocation, live or dead, whose id is or begins with a text.
+    pub(super) fn find_id(&self, text: &str) -> Result<InvocationId, QueueError> {
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        if text.len() < 8 || !text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
+            return Err(QueueError::NotAnId(text.chars().take(80).collect()));
+        }
+        let text = text.to_ascii_lowercase();
+        let mut ids: Vec<InvocationId> = self.snapshot()?.entries.into_keys().filter(|id| id.to_string().starts_with(&text)).collect();
+        let mut more = 0;
+        match self.dlq.find(&text)? {
+            crate::dlq::Found::None => {}
+            crate::dlq::Found::One(dead) => ids.push(dead.id),
+            crate::dlq::Found::Many { ids: found, total } => {
+                more = total - found.len();
+                ids.extend(found);
+            }
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        match ids.as_slice() {
+            [] => Err(QueueError::UnknownId(text)),
+            [one] if more == 0 => Ok(*one),
+            _ => {
+                let total = ids.len() + more;
+                ids.truncate(10);
+                Err(QueueError::AmbiguousId { prefix: text, ids, total })
+            }
+        }
+    }
+
+    fn phase(&self, live: &LiveEntry, now: Timestamp) -> LivePhase {
+        let invocation = &live.entry.invocation;
+        match &live.entry.phase {
+            Phase::Exhausted(_) => LivePhase::Exhausted,
+            Phase::Running(started) if live.owned => LivePhase::Running { since: started.at },
+            Phase::Running(_) => LivePhase::Orphaned,
+            Phase::Queued { due } if *due > now => LivePhase::Delayed,
+            Phase::Queued { .. } => match self.registry.tasks().map(|tasks| tasks.resolve(&invocation.task, &invocation.pin).is_ok()) {
+                Ok(false) => LivePhase::AwaitingDeploy,
+                _ => LivePhase::Ready,
+            },
+        }
+    }
+
+    fn live(&self, live: &LiveEntry, now: Timestamp) -> Live {
+        let entry = &live.entry;
+        let invocation = &entry.invocation;
+        let resolved = self.registry.tasks().ok().and_then(|tasks| tasks.resolve(&invocation.task, &invocation.pin).ok());
+        Live {
+            id: invocation.id,
+            task: invocation.task.clone(),
+            phase: self.phase(live, now),
+            due_at: match &entry.phase {
+                Phase::Queued { due } => Some(*due),
+                _ => None,
+            },
+            enqueued_at: invocation.enqueued_at,
+            attempts: entry.attempts,
+            max_attempts: invocation.max_attempts.map(|own| own.get()).or_else(|| resolved.map(|resolved| resolved.settings.max_attempts)),
+            replays: invocation.replays,
+            priority: invocation.priority,
+            history: entry.history.clone(),
+            metadata: invocation.metadata.clone(),
+            payload_bytes: match &entry.payload {
+                journal::Payload::Inline(bytes) => Some(bytes.len() as u64),
+                journal::Payload::InLog(..) => journal::read_payload(self.disk.as_ref(), &self.layout.journal(), live).ok().map(|bytes| bytes.len() as u64),
+            },
+            suspect: entry.suspicion != Suspicion::None,
+        }
+    }
+}
+
+fn count(counts: &mut Counts, phase: &LivePhase) {
+    let field = match phase {
+        LivePhase::Ready | LivePhase::Orphaned => &mut counts.ready,
+        LivePhase::Delayed => &mut counts.delayed,
+        LivePhase::AwaitingDeploy => &mut counts.awaiting_deploy,
+        LivePhase::Running { .. } => &mut counts.running,
+        LivePhase::Exhausted => &mut counts.exhausted,
+    };
+    *field += 1;
+}
+
+fn add(sum: &mut Counts, more: &Counts) {
+    sum.ready += more.ready;
+    sum.delayed += more.delayed;
+    sum.running += more.running;
+    sum.awaiting_deploy += more.awaiting_deploy;
+    sum.exhausted += more.exhausted;
+}

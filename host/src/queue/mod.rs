@@ -1,0 +1,152 @@
+//! The one door: deploy, enqueue, query, dead tasks. The command line, and later HTTP, talk to this
+//! module only; so do programs that use wasmq as a library.
+//!
+//! Everything works on the store itself, with or without a running server. A running server is asked
+//! where it answers faster or knows more: an enqueue goes to its least loaded worker, a cancellation
+//! to the worker that has the invocation.
+//!
+//! Invariants: what a call returned as enqueued is durable as far as the `fsync` setting says; a
+//! call that fails has changed nothing that its error does not name.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use wasmq::queue::{Component, NewInvocation, Options, Queue, Selection};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let queue = Queue::open(Options::new("wasmq-data"))?;
+//! let id = queue.enqueue(NewInvocation::new("resize".parse()?, b"...".to_vec()))?;
+//! println!("{id} is safe");
+//!
+//! // Every dead task of one kind again, in batches, while the loop changes what it walks over.
+//! for entry in queue.dead_tasks().iter(&Selection::Task("resize".parse()?)) {
+//!     let entry = entry?;
+//!     if entry.verdict.family() == "trap" {
+//!         entry.retry(&Component::Current)?;
+//!     } else {
+//!         entry.delete()?;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod client;
+mod dead;
+mod deploy;
+mod enqueue;
+mod error;
+mod live;
+mod once;
+mod outside;
+mod retry;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use wasmq_wal::disk::{Disk, RealDisk};
+
+pub use crate::dlq::{Counts as DeadCounts, Group};
+pub use crate::registry::{Task, Unresolved, Version};
+pub use crate::journal::Counts as LiveCounts;
+pub use crate::runtime::{Inspection, MAX_COMPONENT_BYTES, Rejection, Shape, inspect};
+pub use crate::store::{Fsync, StoreKind};
+pub use crate::supervisor::{ServerFigures, WorkerStatus};
+pub use crate::worker::Completion;
+pub use dead::{DeadEntry, DeadIter, DeadTasks, DeleteReport, Selection};
+pub use deploy::{DeployRequest, Deployment};
+pub use enqueue::NewInvocation;
+pub use error::QueueError;
+pub use live::{Live, LiveFilter, LivePhase, Shown, Status};
+pub use once::{OnceRequest, run_once};
+pub use retry::{Component, Refused, RetryReport, Retried};
+
+use crate::dlq::{DeadTaskStore, DiskDlq, NoDlq};
+use crate::registry::Registry;
+use crate::store::Layout;
+
+/// How to open a queue.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The data directory; made when it does not exist.
+    pub data_dir: PathBuf,
+    /// Where everything durable lives.
+    pub store: StoreKind,
+    /// When an acknowledged invocation is on the disk.
+    pub fsync: Fsync,
+    /// The largest payload, in bytes.
+    pub payload_limit: u64,
+}
+
+impl Options {
+    /// The defaults for a data directory: the store `dir`, `fsync` always, payloads up to 1 MiB.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            store: StoreKind::Dir,
+            fsync: Fsync::Always,
+            payload_limit: wasmq_core::invocation::DEFAULT_PAYLOAD_BYTES,
+        }
+    }
+}
+
+/// A queue in a data directory. Cheap to clone; safe to use from many threads and processes.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    pub(super) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) options: Options,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) layout: Layout,
+    pub(super) registry: Registry,
+    pub(super) dlq: Arc<dyn DeadTaskStore>,
+    outside: outside::Outside,
+    pub(super) compiler: std::sync::OnceLock<crate::runtime::Runtime>,
+}
+
+impl Queue {
+    /// Opens the queue in a data directory and makes the directory when it does not exist. Takes no
+    /// lock; any number of processes may have it open.
+    ///
+    /// # Errors
+    /// When the directory cannot be used; the error names it and says why.
+    pub fn open(options: Options) -> Result<Self, QueueError> {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let layout = Layout::new(&options.data_dir);
+        for dir in [layout.root().to_owned(), layout.journal(), layout.dlq(), layout.run()] {
+            disk.create_dir_all(&dir).map_err(|source| QueueError::Directory { path: dir, source })?;
+        }
+        let registry = Registry::open(Arc::clone(&disk), &options.data_dir)?;
+        let dlq: Arc<dyn DeadTaskStore> = match options.store {
+            StoreKind::Dir => Arc::new(DiskDlq::open(Arc::clone(&disk), &options.data_dir)?),
+            StoreKind::None => Arc::new(NoDlq),
+        };
+        let outside = outside::Outside::new(Arc::clone(&disk), layout.journal());
+        let compiler = std::sync::OnceLock::new();
+        Ok(Self { inner: Arc::new(Inner { options, disk, layout, registry, dlq, outside, compiler }) })
+    }
+
+    /// The dead letter queue.
+    #[must_use]
+    pub fn dead_tasks(&self) -> DeadTasks {
+        DeadTasks::new(Arc::clone(&self.inner))
+    }
+
+    /// Where the queue is.
+    #[must_use]
+    pub fn data_dir(&self) -> &std::path::Path {
+        &self.inner.options.data_dir
+    }
+
+    /// Makes an invocation that was enqueued within the last half second visible to workers at once
+    /// instead of within that time. Dropping the last clone does the same.
+    ///
+    /// # Errors
+    /// When the log that holds it cannot be closed.
+    pub fn flush(&self) -> Result<(), QueueError> {
+        Ok(self.inner.outside.let_go()?)
+    }
+}

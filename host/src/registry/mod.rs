@@ -1,0 +1,221 @@
+//! The registry: which tasks are deployed, in which versions, with which settings and components.
+//!
+//! `data/tasks-v1.json` holds names, versions and settings; `data/components/sha256/` the
+//! components. [`Registry`] is a handle of both; [`Tasks`] is what was deployed at one moment.
+//!
+//! Invariants:
+//! - the file is replaced atomically under `data/tasks.lock`, so a reader or a crash sees the old
+//!   tasks or the new ones;
+//! - a component is durable before a version names it;
+//! - what a deploy acknowledged is durable;
+//! - a damaged file or one of another format is never touched and never taken for "no tasks".
+//!
+//! Deliberately absent: what components export; running them; collecting unused ones; the clock.
+
+mod close;
+mod components;
+mod error;
+mod file;
+mod state;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wasmq_core::{Digest, TaskName, Timestamp};
+use wasmq_wal::disk::{Disk, DiskLock, OpenMode, Stat, Wait, write_atomically};
+
+pub use components::digest_of;
+pub use error::{RegistryError, Unresolved};
+pub use state::{Activated, Deployed, NewVersion};
+pub use tasks::{Resolved, Task, Tasks, Version};
+
+use state::State;
+
+const FILE_NAME: &str = "tasks-v1.json";
+const LOCK_NAME: &str = "tasks.lock";
+
+/// A handle of the registry in a data directory. Any number of handles, threads and processes may
+/// use one at the same time.
+#[derive(Debug)]
+pub struct Registry {
+    disk: Arc<dyn Disk>,
+    data_dir: PathBuf,
+    path: PathBuf,
+    loaded: Mutex<Loaded>,
+    /// A write failed after the new file may have got the name: the next one writes in any case.
+    in_doubt: AtomicBool,
+}
+
+/// What was read last, and what the file looked like.
+#[derive(Debug, Default)]
+struct Loaded {
+    stamp: Option<Stat>,
+    tasks: Tasks,
+}
+
+impl Registry {
+    /// The registry of a data directory. Nothing is created before the first write.
+    ///
+    /// # Errors
+    /// Another version of wasmq wrote the registry, or the directory cannot be read.
+    pub fn open(disk: Arc<dyn Disk>, data_dir: &Path) -> Result<Self, RegistryError> {
+        refuse_other_formats(&*disk, data_dir)?;
+        Ok(Self {
+            disk,
+            data_dir: data_dir.to_owned(),
+            path: data_dir.join(FILE_NAME),
+            loaded: Mutex::default(),
+            in_doubt: AtomicBool::new(false),
+        })
+    }
+
+    /// What is deployed now. Without a file there are no tasks. The file is read only if it has
+    /// changed since the last look of this handle.
+    ///
+    /// # Errors
+    /// The file cannot be read, is damaged or of another format.
+    pub fn tasks(&self) -> Result<Tasks, RegistryError> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = self.disk.stat(&self.path).map_err(RegistryError::io("looking at", &self.path))?;
+        if stamp != loaded.stamp {
+            let tasks = self.read()?.into_tasks();
+            *loaded = Loaded { stamp, tasks };
+        }
+        Ok(loaded.tasks.clone())
+    }
+
+    /// Brings a snapshot up to date; returns whether it changed. Costs one look at the file's
+    /// inode, time and length when it did not.
+    ///
+    /// # Errors
+    /// As [`Registry::tasks`]; the snapshot stays as it was.
+    pub fn refresh_if_changed(&self, tasks: &mut Tasks) -> Result<bool, RegistryError> {
+        let now = self.tasks()?;
+        let changed = !now.is_same(tasks);
+        *tasks = now;
+        Ok(changed)
+    }
+
+    /// Where a component is or would be.
+    #[must_use]
+    pub fn component_path(&self, digest: &Digest) -> PathBuf {
+        components::path_of(&self.data_dir, digest)
+    }
+
+    /// Stores a component durably. One that is there is verified, and repaired when it is damaged.
+    /// Returns whether it was written.
+    ///
+    /// # Errors
+    /// The bytes have another digest, or the disk is full or fails.
+    pub fn store_component(&self, bytes: &[u8], digest: &Digest) -> Result<bool, RegistryError> {
+        let _lock = self.lock()?;
+        components::store(&*self.disk, &self.component_path(digest), bytes, digest)
+    }
+
+    /// The bytes of a component, verified.
+    ///
+    /// # Errors
+    /// It is missing or damaged, or the disk fails.
+    pub fn load_component(&self, digest: &Digest) -> Result<Vec<u8>, RegistryError> {
+        components::load(&*self.disk, &self.component_path(digest), digest)
+    }
+
+    /// Deploys a component that has been stored as a version of a task. The same component with the
+    /// same settings is no new version, but gets the label and becomes current as asked.
+    ///
+    /// # Errors
+    /// The component was not stored, the file is damaged, or the disk is full or fails.
+    pub fn deploy(
+        &self,
+        name: &TaskName,
+        new: NewVersion,
+        activate: bool,
+        now: Timestamp,
+    ) -> Result<Deployed, RegistryError> {
+        let component = self.component_path(&new.digest);
+        let stat = self.disk.stat(&component).map_err(RegistryError::io("looking at", &component))?;
+        let Some(stat) = stat else {
+            return Err(RegistryError::ComponentMissing { digest: new.digest, path: component });
+        };
+        self.change(|state| Ok(state.deploy(name, new, stat.len, activate, now)))
+    }
+
+    /// Makes the version current that a text chooses (see [`Task::choose`]).
+    ///
+    /// # Errors
+    /// There is no such task or version, or as [`Registry::deploy`].
+    pub fn activate(&self, name: &TaskName, choice: &str) -> Result<Activated, RegistryError> {
+        self.change(|state| state.activate(name, choice))
+    }
+
+    /// Removes a task; returns it as it was. Its components stay, and its version numbers are not
+    /// given out again.
+    ///
+    /// # Errors
+    /// There is no such task, or as [`Registry::deploy`].
+    pub fn remove(&self, name: &TaskName) -> Result<Task, RegistryError> {
+        self.change(|state| state.remove(name))
+    }
+
+    /// The version that a text chooses among those of a task (see [`Task::choose`]).
+    ///
+    /// # Errors
+    /// There is no such task or version, or as [`Registry::tasks`].
+    pub fn choose(&self, name: &TaskName, text: &str) -> Result<Version, RegistryError> {
+        Ok(self.tasks()?.choose(name, text)?.clone())
+    }
+
+    fn lock(&self) -> Result<Box<dyn DiskLock>, RegistryError> {
+        self.disk.create_dir_all(&self.data_dir).map_err(RegistryError::io("creating", &self.data_dir))?;
+        let path = self.data_dir.join(LOCK_NAME);
+        let lock = self.disk.lock(&path, Wait::Forever).map_err(RegistryError::io("locking", &path))?;
+        lock.ok_or_else(|| RegistryError::io("locking", &path)(std::io::ErrorKind::WouldBlock.into()))
+    }
+
+    fn read(&self) -> Result<State, RegistryError> {
+        let file = match self.disk.open(&self.path, OpenMode::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(State::default()),
+            other => other.map_err(RegistryError::io("opening", &self.path))?,
+        };
+        file::decode(&file.read_all().map_err(RegistryError::io("reading", &self.path))?, &self.path)
+    }
+
+    /// Changes the file under the lock and makes the change durable.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T, Unresolved>) -> Result<T, RegistryError> {
+        let _lock = self.lock()?;
+        refuse_other_formats(&*self.disk, &self.data_dir)?;
+        let before = self.read()?;
+        let mut after = before.clone();
+        let answer = change(&mut after)?;
+        if after == before && !self.in_doubt.load(Ordering::Relaxed) {
+            // Whoever wrote what is there may have died before this step.
+            let dir = &self.data_dir;
+            self.disk.sync_dir(dir).map_err(RegistryError::io("syncing", dir))?;
+            return Ok(answer);
+        }
+        let bytes = file::encode(&after).map_err(|error| RegistryError::io("writing", &self.path)(error.into()))?;
+        self.in_doubt.store(true, Ordering::Relaxed);
+        write_atomically(&*self.disk, &self.path, &bytes).map_err(RegistryError::io("writing", &self.path))?;
+        self.in_doubt.store(false, Ordering::Relaxed);
+        Ok(answer)
+    }
+}
+
+/// A `tasks-v<N>.json` with another N belongs to another version of wasmq.
+fn refuse_other_formats(disk: &dyn Disk, data_dir: &Path) -> Result<(), RegistryError> {
+    if disk.stat(data_dir).map_err(RegistryError::io("looking at", data_dir))?.is_none() {
+        return Ok(());
+    }
+    for entry in disk.list(data_dir).map_err(RegistryError::io("listing", data_dir))? {
+        let name = entry.name.to_string_lossy();
+        let number = name.strip_prefix("tasks-v").and_then(|rest| rest.strip_suffix(".json"));
+        if let Some(found) = number.and_then(|text| text.parse().ok()).filter(|found| *found != file::FORMAT) {
+            return Err(RegistryError::OtherFormat { path: data_dir.join(&entry.name), found, known: file::FORMAT });
+        }
+    }
+    Ok(())
+}

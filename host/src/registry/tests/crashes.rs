@@ -1,0 +1,91 @@
+//! The power is cut, or an operation fails, at every operation of a deploy.
+
+use super::*;
+use wasmq_core::Pin;
+use wasmq_wal::disk::{Fault, Survival};
+
+/// A disk on which v1 of `resize` is current, and the number of its next operation.
+fn with_v1() -> (SimDisk, Registry, u64) {
+    let (disk, registry) = new();
+    deploy(&registry, "resize", b"one").unwrap();
+    let next = disk.operations();
+    (disk, registry, next)
+}
+
+/// What runs must be whole: the component of the current version is there and verifies.
+fn current(disk: &SimDisk, what: &str) -> VersionNumber {
+    let registry = on(disk);
+    let tasks = registry.tasks().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let resolved = tasks.resolve(&name("resize"), &Pin::Current).unwrap();
+    registry.load_component(&resolved.digest).unwrap_or_else(|error| panic!("{what}: {error}"));
+    resolved.version
+}
+
+#[test]
+fn after_a_power_cut_at_any_operation_the_old_or_the_new_version_is_current_and_whole() {
+    let (whole, registry, first) = with_v1();
+    deploy(&registry, "resize", b"two").unwrap();
+    let last = whole.operations();
+    for cut in first..=last {
+        let (disk, registry, _) = with_v1();
+        disk.cut_power_at(cut);
+        let acknowledged = deploy(&registry, "resize", b"two").is_ok();
+        assert_eq!(acknowledged, cut == last);
+        for survival in Survival::ALL {
+            for seed in 0..20 {
+                let what = format!("cut {cut}, {survival:?}, seed {seed}");
+                let after = disk.after_power_cut(survival, seed);
+                let version = current(&after, &what);
+                assert!(version == v(2) || (!acknowledged && version == v(1)), "{what}: {version}");
+                assert_eq!(deploy(&on(&after), "resize", b"two").unwrap().number, v(2), "{what}");
+                assert_eq!(current(&after.after_power_cut(Survival::Lost, 0), &what), v(2), "{what}: durable");
+            }
+        }
+    }
+}
+
+#[test]
+fn after_any_failed_operation_a_second_deploy_is_durable() {
+    for fault in [Fault::Io, Fault::NoSpace, Fault::Short(2)] {
+        for operation in 0.. {
+            let (disk, registry, first) = with_v1();
+            disk.fail_at(first + operation, fault);
+            let done = deploy(&registry, "resize", b"two").is_ok();
+            if disk.operations() <= first + operation {
+                assert!(done, "every operation went through");
+                break;
+            }
+            let what = format!("{fault:?} at {operation}");
+            current(&disk, &what);
+            assert_eq!(deploy(&registry, "resize", b"two").unwrap().number, v(2), "{what}");
+            for survival in Survival::ALL {
+                assert_eq!(current(&disk.after_power_cut(survival, 3), &what), v(2), "{what}, {survival:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deploy_that_finds_what_a_killed_process_left_is_durable_although_it_changes_nothing() {
+    let (whole, registry, first) = with_v1();
+    deploy(&registry, "resize", b"two").unwrap();
+    for cut in first..whole.operations() {
+        let (disk, registry, _) = with_v1();
+        disk.cut_power_at(cut);
+        assert!(deploy(&registry, "resize", b"two").is_err());
+        // Only the process died; another one deploys the same.
+        let disk = disk.after_power_cut(Survival::Kept, 0);
+        deploy(&on(&disk), "resize", b"two").unwrap();
+        assert_eq!(current(&disk.after_power_cut(Survival::Lost, 0), "kept"), v(2), "cut {cut}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_as_such_and_leaves_the_tasks_as_they_were() {
+    let (disk, registry, _) = with_v1();
+    disk.limit_space(Some(0));
+    assert!(matches!(deploy(&registry, "resize", b"two"), Err(RegistryError::NoSpace { .. })));
+    assert_eq!(current(&disk, "full"), v(1));
+    disk.limit_space(None);
+    assert_eq!(deploy(&registry, "resize", b"two").unwrap().number, v(2));
+}

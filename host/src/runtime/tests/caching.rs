@@ -1,0 +1,122 @@
+//! Compiled code on disk: used when it is right, replaced when it is not, never needed.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+use wasmq_core::Verdict;
+
+use super::support::{ECHO, block_on, digest, handler, input, options};
+use crate::runtime::{Options, PrepareError, Purpose, Runtime};
+
+fn cached(dir: &Path, purpose: Purpose) -> Runtime {
+    Runtime::new(&Options { cache_dir: Some(dir.to_owned()), purpose, ..options() }).unwrap()
+}
+
+/// Prepares and runs in a fresh runtime; says whether the component had to be compiled.
+fn compiles(dir: &Path, bytes: &[u8]) -> bool {
+    let runtime = cached(dir, Purpose::Serve);
+    let loaded = Cell::new(false);
+    let prepared = runtime.prepare(digest(bytes), &mut || {
+        loaded.set(true);
+        Ok(bytes.to_vec())
+    });
+    let report = block_on(runtime.run(&prepared.unwrap(), input(b"x")));
+    assert_eq!(report.verdict, Verdict::Completed);
+    loaded.get()
+}
+
+fn only_file(dir: &Path) -> PathBuf {
+    let key = std::fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
+    let files: Vec<_> = std::fs::read_dir(key).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
+}
+
+#[test]
+fn what_one_process_has_compiled_the_next_one_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = handler(ECHO);
+    assert!(compiles(dir.path(), &bytes));
+    assert!(!compiles(dir.path(), &bytes));
+    assert!(only_file(dir.path()).ends_with(format!("{}.cwasm", digest(&bytes).hex())));
+}
+
+#[test]
+fn what_a_deploying_process_has_compiled_a_serving_one_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = handler(ECHO);
+    let deploying = cached(dir.path(), Purpose::Once);
+    assert_eq!(deploying.engine_key(), cached(dir.path(), Purpose::Serve).engine_key());
+    deploying.prepare(digest(&bytes), &mut || Ok(bytes.clone())).unwrap();
+    assert!(!compiles(dir.path(), &bytes));
+}
+
+#[test]
+fn a_damaged_cache_file_is_replaced_wherever_the_damage_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = handler(ECHO);
+    compiles(dir.path(), &bytes);
+    let path = only_file(dir.path());
+    let good = std::fs::read(&path).unwrap();
+    let flipped = |at: usize| {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        bad
+    };
+    let last = good.len() - 1;
+    let bads = [Vec::new(), b"x".to_vec(), good[..last].to_vec(), [&good[..], b"x"].concat(), flipped(0), flipped(last / 2), flipped(last - 50), flipped(last)];
+    for bad in bads {
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, bad).unwrap();
+        assert!(compiles(dir.path(), &bytes));
+        assert!(!compiles(dir.path(), &bytes));
+    }
+}
+
+#[test]
+fn a_file_of_another_component_is_not_taken_for_this_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (handler(ECHO), handler("(i32.const 1024)"));
+    compiles(dir.path(), &one);
+    let path = only_file(dir.path());
+    std::fs::rename(&path, path.with_file_name(format!("{}.cwasm", digest(&two).hex()))).unwrap();
+    assert!(compiles(dir.path(), &two));
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_costs_time_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, b"not a directory").unwrap();
+    let bytes = handler(ECHO);
+    assert!(compiles(&file, &bytes));
+    assert!(compiles(&file, &bytes));
+}
+
+#[test]
+fn bytes_that_are_not_those_of_the_digest_are_refused() {
+    let runtime = Runtime::new(&options()).unwrap();
+    let error = runtime.prepare(digest(b"something else"), &mut || Ok(handler(ECHO))).unwrap_err();
+    assert!(matches!(error, PrepareError::Damaged { .. }));
+    assert!(error.to_string().starts_with("component file damaged"));
+}
+
+#[test]
+fn an_unreadable_file_and_broken_code_are_errors_that_name_the_component() {
+    let runtime = Runtime::new(&options()).unwrap();
+    let error = runtime.prepare(digest(b""), &mut || Err(std::io::Error::other("gone"))).unwrap_err();
+    assert!(matches!(error, PrepareError::Read { .. }));
+    let error = runtime.prepare(digest(b"\0asm"), &mut || Ok(b"\0asm".to_vec())).unwrap_err();
+    assert!(matches!(error, PrepareError::Compile { .. }));
+}
+
+#[test]
+fn a_forgotten_component_is_prepared_anew() {
+    let runtime = Runtime::new(&options()).unwrap();
+    let bytes = handler(ECHO);
+    let first = runtime.prepare(digest(&bytes), &mut || Ok(bytes.clone())).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first, &runtime.prepared(digest(&bytes)).unwrap()));
+    runtime.forget(digest(&bytes));
+    assert!(runtime.prepared(digest(&bytes)).is_none());
+    assert_eq!(block_on(runtime.run(&first, input(b"x"))).output, b"x", "whoever holds it can still run it");
+}

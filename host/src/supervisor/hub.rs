@@ -1,0 +1,324 @@
+//! The hub: all state of a supervisor, driven by messages.
+//!
+//! Invariant: every entry of `pending` is answered once, by the worker or, when that is gone, here.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use wasmq_core::Timestamp;
+use wasmq_core::codec::Decoder;
+
+use super::children::{self, Worker};
+use super::{PATIENCE, ServeOptions};
+use crate::clock::{self, Stopwatch};
+use crate::wire::{Frame, Kind, Reason};
+use crate::worker::WorkerFigures;
+
+/// The shortest and longest pause before a dead worker is started again.
+const RESTART_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+/// A worker that lived this long starts anew with the shortest pause.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// A connected client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ClientId(pub(super) u64);
+
+/// One life of the worker in a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Incarnation {
+    slot: usize,
+    life: u64,
+}
+
+/// What the hub is told.
+pub(super) enum Event {
+    Client(ClientId, UnboundedSender<Frame>),
+    FromClient(ClientId, Frame),
+    ClientGone(ClientId),
+    FromWorker(Incarnation, Frame),
+    WorkerGone(Incarnation, String),
+    Restart(usize),
+    Stop,
+    OutOfPatience,
+}
+
+/// The figures of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerFigures {
+    /// Its process id.
+    pub pid: u32,
+    /// When it started.
+    pub since: Timestamp,
+    /// Its workers.
+    pub workers: Vec<WorkerStatus>,
+}
+
+/// A worker as its supervisor sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerStatus {
+    /// Whether its process runs.
+    pub alive: bool,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// Its own last figures.
+    pub figures: WorkerFigures,
+}
+
+struct Slot {
+    worker: Option<Worker>,
+    life: u64,
+    started: Stopwatch,
+    pause: Duration,
+    figures: WorkerFigures,
+    /// Invocations routed here since the last figures.
+    routed: u64,
+}
+
+struct Pending {
+    client: ClientId,
+    request: u64,
+    slot: usize,
+    /// After the acknowledgement a `Finished` follows.
+    waits: bool,
+    /// A cancellation that other workers may still answer positively.
+    asked: usize,
+}
+
+/// See the module.
+pub(super) struct Hub {
+    options: ServeOptions,
+    events: UnboundedSender<Event>,
+    clients: HashMap<ClientId, UnboundedSender<Frame>>,
+    slots: Vec<Slot>,
+    pending: HashMap<u64, Pending>,
+    next_request: u64,
+    since: Timestamp,
+    stops: u32,
+}
+
+impl Hub {
+    pub(super) fn new(options: ServeOptions, events: UnboundedSender<Event>) -> Self {
+        Self {
+            options,
+            events,
+            clients: HashMap::new(),
+            slots: Vec::new(),
+            pending: HashMap::new(),
+            next_request: 0,
+            since: clock::now(),
+            stops: 0,
+        }
+    }
+
+    pub(super) fn start_workers(&mut self) {
+        for slot in 0..self.options.workers.max(1) {
+            self.slots.push(Slot {
+                worker: None,
+                life: 0,
+                started: Stopwatch::start(),
+                pause: RESTART_PAUSE.0,
+                figures: WorkerFigures::default(),
+                routed: 0,
+            });
+            self.start_worker(slot);
+        }
+    }
+
+    /// Runs until it was told to stop and all workers have ended.
+    pub(super) async fn run(&mut self, mut inbox: UnboundedReceiver<Event>) {
+        while let Some(event) = inbox.recv().await {
+            match event {
+                Event::Client(client, outbox) => {
+                    self.clients.insert(client, outbox);
+                }
+                Event::FromClient(client, frame) => self.from_client(client, frame),
+                Event::ClientGone(client) => {
+                    self.clients.remove(&client);
+                    self.pending.retain(|_, pending| pending.client != client);
+                }
+                Event::FromWorker(incarnation, frame) => self.from_worker(incarnation, frame),
+                Event::WorkerGone(incarnation, status) => self.worker_gone(incarnation, &status),
+                Event::Restart(slot) => self.start_worker(slot),
+                Event::Stop => self.stop(),
+                Event::OutOfPatience => self.kill_all(),
+            }
+            if self.stops > 0 && self.slots.iter().all(|slot| slot.worker.is_none()) {
+                return;
+            }
+        }
+    }
+
+    fn start_worker(&mut self, index: usize) {
+        if self.stops > 0 {
+            return;
+        }
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        slot.life += 1;
+        slot.started = Stopwatch::start();
+        slot.routed = 0;
+        let incarnation = Incarnation { slot: index, life: slot.life };
+        match children::start(&self.options, incarnation, self.events.clone()) {
+            Ok(worker) => {
+                tracing::info!(pid = worker.pid, slot = index, "started a worker");
+                slot.figures = WorkerFigures { pid: worker.pid, ..WorkerFigures::default() };
+                slot.worker = Some(worker);
+            }
+            Err(error) => {
+                tracing::error!(%error, "a worker could not be started; it is tried again");
+                self.restart_later(index);
+            }
+        }
+    }
+
+    fn restart_later(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        if slot.started.elapsed() >= STEADY {
+            slot.pause = RESTART_PAUSE.0;
+        }
+        let pause = slot.pause;
+        slot.pause = (pause * 2).min(RESTART_PAUSE.1);
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            let _ = events.send(Event::Restart(index));
+        });
+    }
+
+    fn worker_gone(&mut self, incarnation: Incarnation, status: &str) {
+        let Some(slot) = self.slots.get_mut(incarnation.slot).filter(|slot| slot.life == incarnation.life) else { return };
+        slot.worker = None;
+        self.answer_for_the_dead(incarnation.slot);
+        if self.stops == 0 {
+            tracing::error!(slot = incarnation.slot, status, "a worker ended; another takes over its log");
+            self.restart_later(incarnation.slot);
+        }
+    }
+
+    fn answer_for_the_dead(&mut self, index: usize) {
+        let lost: Vec<u64> = self.pending.iter().filter(|(_, pending)| pending.slot == index).map(|(request, _)| *request).collect();
+        for request in lost {
+            if let Some(pending) = self.pending.remove(&request) {
+                let message = "the worker died before it answered; what it had acknowledged is safe and goes on in another worker";
+                self.answer(pending.client, Frame::refused(pending.request, Reason::Failed, message));
+            }
+        }
+    }
+
+    fn from_client(&mut self, client: ClientId, frame: Frame) {
+        match frame.kind {
+            Kind::Status => {
+                let figures = self.figures();
+                self.answer(client, Frame::json(Kind::Figures, frame.request, &figures));
+            }
+            Kind::Enqueue | Kind::Cancel if self.stops > 0 => {
+                self.answer(client, Frame::refused(frame.request, Reason::Stopping, "the server is stopping; nothing was done"));
+            }
+            Kind::Enqueue => self.route_enqueue(client, frame),
+            Kind::Cancel => self.ask_all(client, &frame),
+            _ => self.answer(client, Frame::refused(frame.request, Reason::Malformed, "a client cannot ask for that")),
+        }
+    }
+
+    fn route_enqueue(&mut self, client: ClientId, frame: Frame) {
+        let (invocations, waits) = batch_facts(&frame.body);
+        let least = self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.worker.is_some()).min_by_key(|(_, slot)| {
+            let counts = slot.figures.counts;
+            counts.ready + counts.running + slot.routed
+        });
+        let Some((index, slot)) = least else {
+            self.answer(client, Frame::refused(frame.request, Reason::Failed, "no worker is running at the moment; nothing was enqueued"));
+            return;
+        };
+        slot.routed += invocations;
+        self.next_request += 1;
+        let pending = Pending { client, request: frame.request, slot: index, waits, asked: 1 };
+        if let Some(worker) = &slot.worker {
+            let _ = worker.frames.send(Frame::new(Kind::Enqueue, self.next_request, frame.body));
+        }
+        self.pending.insert(self.next_request, pending);
+    }
+
+    /// Nobody but its worker knows where an invocation is, so all are asked.
+    fn ask_all(&mut self, client: ClientId, frame: &Frame) {
+        self.next_request += 1;
+        let mut asked = 0;
+        for worker in self.slots.iter().filter_map(|slot| slot.worker.as_ref()) {
+            let _ = worker.frames.send(Frame::new(frame.kind, self.next_request, frame.body.clone()));
+            asked += 1;
+        }
+        let pending = Pending { client, request: frame.request, slot: usize::MAX, waits: false, asked };
+        self.pending.insert(self.next_request, pending);
+    }
+
+    fn from_worker(&mut self, incarnation: Incarnation, frame: Frame) {
+        let Some(slot) = self.slots.get_mut(incarnation.slot).filter(|slot| slot.life == incarnation.life) else { return };
+        if frame.kind == Kind::Figures {
+            if let Ok(figures) = serde_json::from_slice(&frame.body) {
+                slot.figures = figures;
+                slot.routed = 0;
+            }
+            return;
+        }
+        let Some(pending) = self.pending.get_mut(&frame.request) else { return };
+        pending.asked = pending.asked.saturating_sub(1);
+        if frame.kind == Kind::Refused && pending.asked > 0 {
+            return;
+        }
+        let (client, request) = (pending.client, pending.request);
+        let more_follows = frame.kind == Kind::Ack && pending.waits;
+        if !more_follows {
+            self.pending.remove(&frame.request);
+        }
+        self.answer(client, Frame::new(frame.kind, request, frame.body));
+    }
+
+    fn answer(&self, client: ClientId, frame: Frame) {
+        if let Some(outbox) = self.clients.get(&client) {
+            let _ = outbox.send(frame);
+        }
+    }
+
+    fn figures(&self) -> ServerFigures {
+        let workers = self.slots.iter().map(|slot| WorkerStatus {
+            alive: slot.worker.is_some(),
+            restarts: slot.life.saturating_sub(1),
+            figures: slot.figures.clone(),
+        });
+        ServerFigures { pid: std::process::id(), since: self.since, workers: workers.collect() }
+    }
+
+    fn stop(&mut self) {
+        self.stops += 1;
+        if self.stops > 1 {
+            tracing::warn!("stopping at once");
+            self.kill_all();
+            return;
+        }
+        for worker in self.slots.iter().filter_map(|slot| slot.worker.as_ref()) {
+            let _ = worker.frames.send(Frame::new(Kind::Drain, 0, Vec::new()));
+        }
+        let patience = Duration::from_millis(self.options.worker.grace_ms) + PATIENCE;
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(patience).await;
+            let _ = events.send(Event::OutOfPatience);
+        });
+    }
+
+    fn kill_all(&mut self) {
+        self.slots.iter_mut().filter_map(|slot| slot.worker.as_mut()).for_each(Worker::kill);
+    }
+}
+
+/// How many invocations a batch has and whether somebody waits for their end.
+fn batch_facts(body: &[u8]) -> (u64, bool) {
+    let mut decoder = Decoder::new(body);
+    let waits = decoder.byte("wait").unwrap_or(0) != 0;
+    let mut count = 0;
+    while !decoder.rest().is_empty() && decoder.bytes("invocation").is_ok() {
+        count += 1;
+    }
+    (count, waits)
+}

@@ -1,0 +1,96 @@
+//! Accepts clients on the server's local socket.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixListener;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use wasmq_wal::disk::{Disk as _, RealDisk};
+
+use super::hub::{ClientId, Event};
+use super::socket;
+use crate::wire::Frame;
+
+/// The socket file of a running server.
+pub(super) struct Listening {
+    path: PathBuf,
+}
+
+impl Listening {
+    pub(super) fn remove(self) {
+        let _ = RealDisk.remove(&self.path);
+    }
+}
+
+/// Starts to accept. Sockets that dead servers left behind are removed on the way.
+pub(super) fn listen(dir: &Path, events: UnboundedSender<Event>) -> io::Result<Listening> {
+    RealDisk.create_dir_all(dir)?;
+    for name in socket::servers(dir)? {
+        if let Ok(None) = socket::connect(dir, &name) {
+            let _ = RealDisk.remove(&dir.join(name));
+        }
+    }
+    let name = socket::new_name();
+    let short = socket::short_path(dir, &name)?;
+    let listener = UnixListener::bind(&short.path)?;
+    tokio::spawn(accept(listener, events));
+    Ok(Listening { path: dir.join(name) })
+}
+
+async fn accept(listener: UnixListener, events: UnboundedSender<Event>) {
+    let mut next = 0;
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                next += 1;
+                let (reader, writer) = stream.into_split();
+                let (outbox, frames) = unbounded_channel();
+                if events.send(Event::Client(ClientId(next), outbox)).is_err() {
+                    return;
+                }
+                tokio::spawn(write(writer, frames));
+                tokio::spawn(read(ClientId(next), reader, events.clone()));
+            }
+            Err(error) => {
+                tracing::error!(%error, "a client could not be accepted");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn read(client: ClientId, mut reader: OwnedReadHalf, events: UnboundedSender<Event>) {
+    loop {
+        let event = match Frame::read_async(&mut reader).await {
+            Ok(Some(frame)) => Event::FromClient(client, frame),
+            Ok(None) => Event::ClientGone(client),
+            Err(error) => {
+                tracing::warn!(%error, "a client was dropped");
+                Event::ClientGone(client)
+            }
+        };
+        let gone = matches!(event, Event::ClientGone(_));
+        if events.send(event).is_err() || gone {
+            return;
+        }
+    }
+}
+
+/// Writes frames until the other side or the sender is gone; gathers what waits.
+pub(super) async fn write(mut writer: OwnedWriteHalf, mut frames: UnboundedReceiver<Frame>) {
+    let mut buffer = Vec::new();
+    while let Some(frame) = frames.recv().await {
+        frame.encode(&mut buffer);
+        while buffer.len() < 256 * 1024
+            && let Ok(next) = frames.try_recv()
+        {
+            next.encode(&mut buffer);
+        }
+        if writer.write_all(&buffer).await.is_err() {
+            return;
+        }
+        buffer.clear();
+    }
+}

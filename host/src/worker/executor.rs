@@ -1,0 +1,165 @@
+//! Runs guests on a thread of its own: many attempts at once, none of which can hold up another
+//! for longer than an epoch tick.
+//!
+//! Invariant: every dispatched attempt is reported to the keeper exactly once. Reports are sent in
+//! batches: those of all attempts that ended before the executor had time to look up.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::{AbortHandle, LocalSet, spawn_local};
+use wasmq_core::{AttemptReport, InvocationId, Settings, TaskName, Timestamp};
+
+use super::keeper::Command;
+use crate::runtime::{Cancel, Facts, Input, Limits, Prepared, Runtime};
+
+/// Everything an attempt needs.
+pub(super) struct Dispatch {
+    pub(super) id: InvocationId,
+    pub(super) attempt: u32,
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) task: TaskName,
+    pub(super) enqueued_at: Timestamp,
+    pub(super) replays: u32,
+    pub(super) max_attempts: u32,
+    pub(super) metadata: Vec<(String, String)>,
+    pub(super) payload: Arc<[u8]>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) cancel: Cancel,
+}
+
+/// What the executor is told.
+pub(super) enum ToExecutor {
+    /// Run these.
+    Run(Vec<Dispatch>),
+    /// Stop one.
+    Abort(InvocationId),
+    /// Stop all.
+    AbortAll,
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// By itself, or by a limit.
+    Report(AttemptReport),
+    /// It was stopped from outside and does not count.
+    Aborted,
+}
+
+/// An ended attempt.
+#[derive(Debug)]
+pub struct Finished {
+    pub(super) id: InvocationId,
+    pub(super) attempt: u32,
+    pub(super) end: End,
+}
+
+/// What the tasks of the executor share; all of them are on one thread.
+struct Shared {
+    runtime: Arc<Runtime>,
+    finished: RefCell<Vec<Finished>>,
+    handles: RefCell<HashMap<InvocationId, (u32, AbortHandle)>>,
+    some_finished: Notify,
+}
+
+impl Shared {
+    fn finish(&self, id: InvocationId, attempt: u32, end: End) {
+        let mut finished = self.finished.borrow_mut();
+        if finished.is_empty() {
+            self.some_finished.notify_one();
+        }
+        finished.push(Finished { id, attempt, end });
+    }
+
+    fn abort(&self, id: InvocationId) {
+        let handle = self.handles.borrow_mut().remove(&id);
+        if let Some((attempt, handle)) = handle {
+            handle.abort();
+            self.finish(id, attempt, End::Aborted);
+        }
+    }
+}
+
+/// Runs until the keeper is gone.
+///
+/// # Errors
+/// When the thread's runtime cannot be made.
+pub(super) fn run(runtime: Arc<Runtime>, orders: UnboundedReceiver<ToExecutor>, keeper: &Sender<Command>) -> std::io::Result<()> {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let shared = Rc::new(Shared {
+        runtime,
+        finished: RefCell::default(),
+        handles: RefCell::default(),
+        some_finished: Notify::new(),
+    });
+    LocalSet::new().block_on(&tokio, async {
+        tokio::select! {
+            () = take_orders(&shared, orders) => {}
+            () = report(&shared, keeper) => {}
+        }
+    });
+    Ok(())
+}
+
+async fn take_orders(shared: &Rc<Shared>, mut orders: UnboundedReceiver<ToExecutor>) {
+    while let Some(order) = orders.recv().await {
+        match order {
+            ToExecutor::Run(dispatches) => dispatches.into_iter().for_each(|dispatch| start(shared, dispatch)),
+            ToExecutor::Abort(id) => shared.abort(id),
+            ToExecutor::AbortAll => {
+                let ids: Vec<_> = shared.handles.borrow().keys().copied().collect();
+                ids.into_iter().for_each(|id| shared.abort(id));
+            }
+        }
+    }
+}
+
+fn start(shared: &Rc<Shared>, dispatch: Dispatch) {
+    let (id, attempt) = (dispatch.id, dispatch.attempt);
+    let task = Rc::clone(shared);
+    let handle = spawn_local(async move {
+        let report = attempt_once(&task.runtime, &dispatch).await;
+        if task.handles.borrow_mut().remove(&dispatch.id).is_some() {
+            task.finish(dispatch.id, dispatch.attempt, End::Report(report));
+        }
+    });
+    shared.handles.borrow_mut().insert(id, (attempt, handle.abort_handle()));
+}
+
+async fn attempt_once(runtime: &Runtime, dispatch: &Dispatch) -> AttemptReport {
+    let facts = Facts {
+        id: dispatch.id,
+        task: dispatch.task.as_str(),
+        enqueued_at_ms: dispatch.enqueued_at.0,
+        replays: dispatch.replays,
+        max_attempts: dispatch.max_attempts,
+        metadata: &dispatch.metadata,
+    };
+    let input = Input {
+        facts,
+        payload: &dispatch.payload,
+        attempt: dispatch.attempt,
+        limits: Limits::from(dispatch.settings.as_ref()),
+        cancel: Some(&dispatch.cancel),
+        progress: None,
+    };
+    runtime.run(&dispatch.prepared, input).await
+}
+
+/// Wakes after at least one attempt has ended. It is queued behind the attempts that are ready to
+/// run, so under load it finds many.
+async fn report(shared: &Shared, keeper: &Sender<Command>) {
+    loop {
+        shared.some_finished.notified().await;
+        let finished = std::mem::take(&mut *shared.finished.borrow_mut());
+        if !finished.is_empty() && keeper.send(Command::Finished(finished)).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The keeper: the one loop that owns the live store and decides what happens next.
+//!
+//! Each turn: take the messages that wait, apply them, start what may start, hand the changes to the
+//! operating system, give the started attempts to the executor, commit when somebody waits for it,
+//! acknowledge. Guests run meanwhile on the executor's thread, so the sync delays nobody but those
+//! who wait for it.
+//!
+//! Invariant: no message is answered before the commit that covers it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use wasmq_core::{DeadTask, Digest, InvocationId, Settings, Timestamp, VersionNumber};
+
+use super::executor::{Dispatch, Finished, ToExecutor};
+use super::figures::WorkerFigures;
+use super::loader::{Components, Loaded};
+use super::undertaker::{Buried, error_chain};
+use crate::clock::{self, Stopwatch};
+use crate::dlq::DeadTaskStore;
+use crate::journal::{JournalError, LiveStore};
+use crate::registry::{Registry, Tasks};
+use crate::runtime::Cancel;
+use crate::wire::{Frame, Kind};
+
+/// How often the directory and the registry are looked at.
+const LOOK_AROUND: Duration = Duration::from_millis(200);
+/// How long a change may wait for a sync when nobody waits for it.
+const LAZY_COMMIT: Duration = Duration::from_millis(20);
+/// The most messages that one turn takes.
+const MESSAGES_PER_TURN: usize = 512;
+
+/// What the keeper is told.
+#[derive(Debug)]
+pub enum Command {
+    /// A frame from the supervisor or the embedding process.
+    Frame(Frame),
+    /// Attempts that ended.
+    Finished(Vec<Finished>),
+    /// A component is ready or is not.
+    Loaded(Loaded),
+    /// Dead tasks were written or were not.
+    Buried(Buried),
+    /// Stop: finish what runs within the grace time, put the rest back.
+    Drain,
+}
+
+/// How a keeper works.
+#[derive(Debug, Clone)]
+pub struct KeeperOptions {
+    /// Attempts at the same time.
+    pub concurrency: usize,
+    /// How long running attempts may go on after [`Command::Drain`].
+    pub grace: Duration,
+    /// Whether free logs are adopted.
+    pub adopts: bool,
+    /// What dead tasks say of the worker.
+    pub worker: String,
+}
+
+/// A running attempt.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) attempt: u32,
+    pub(super) version: VersionNumber,
+    pub(super) digest: Digest,
+    pub(super) settings: Arc<Settings>,
+    pub(super) started_at: Timestamp,
+    pub(super) cancel: Cancel,
+    pub(super) cancelled: bool,
+}
+
+/// See the module.
+pub(super) struct Keeper {
+    pub(super) live: Box<dyn LiveStore>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) tasks: Tasks,
+    pub(super) dlq: Arc<dyn DeadTaskStore>,
+    pub(super) components: Components,
+    pub(super) executor: tokio::sync::mpsc::UnboundedSender<ToExecutor>,
+    pub(super) undertaker: Sender<Vec<DeadTask>>,
+    pub(super) replies: Sender<Frame>,
+    pub(super) options: KeeperOptions,
+    pub(super) running: HashMap<InvocationId, Running>,
+    /// Started, and handed to the executor after the next flush.
+    pub(super) starting: Vec<Dispatch>,
+    pub(super) waiters: HashMap<InvocationId, u64>,
+    /// Answers that wait for the next commit.
+    pub(super) answers: Vec<Frame>,
+    /// Given to the undertaker and not confirmed.
+    pub(super) burying: HashSet<InvocationId>,
+    /// Newly exhausted: the undertaker gets them after the commit.
+    pub(super) unburied: bool,
+    /// Not before this has passed is a failed burial tried again.
+    pub(super) burial_pause: Option<(Stopwatch, Duration)>,
+    pub(super) figures: WorkerFigures,
+    pub(super) draining: Option<Stopwatch>,
+    pub(super) aborted: bool,
+}
+
+impl Keeper {
+    /// Runs until it is drained.
+    ///
+    /// # Errors
+    /// When the store fails; what it holds is adopted by another worker.
+    pub(super) fn run(mut self, commands: &Receiver<Command>) -> Result<(), JournalError> {
+        let mut last_look = None;
+        let mut dirty_since: Option<Stopwatch> = None;
+        loop {
+            if is_over(last_look, LOOK_AROUND) {
+                self.look_around()?;
+                last_look = Some(Stopwatch::start());
+            }
+            self.take_messages(commands, dirty_since.is_some())?;
+            if self.draining.is_none() {
+                self.start_what_may_start()?;
+            }
+            let lazy_over = dirty_since.is_some_and(|since| since.elapsed() >= LAZY_COMMIT);
+            self.flush_and_commit(lazy_over)?;
+            dirty_since = if self.live.is_dirty() { dirty_since.or_else(|| Some(Stopwatch::start())) } else { None };
+            self.bury()?;
+            if self.drained() {
+                tracing::info!("drained");
+                return self.live.close();
+            }
+        }
+    }
+
+    /// Waits for the first message, then takes what else is there.
+    fn take_messages(&mut self, commands: &Receiver<Command>, dirty: bool) -> Result<(), JournalError> {
+        match commands.recv_timeout(self.patience(dirty)) {
+            Ok(command) => self.obey(command)?,
+            Err(RecvTimeoutError::Timeout) => return Ok(()),
+            Err(RecvTimeoutError::Disconnected) => self.drain(),
+        }
+        for command in commands.try_iter().take(MESSAGES_PER_TURN) {
+            self.obey(command)?;
+        }
+        Ok(())
+    }
+
+    /// How long the keeper may sleep when no message comes.
+    fn patience(&self, dirty: bool) -> Duration {
+        let until_due = self.live.next_due().map(|due| due.since(clock::now()).to_std());
+        let longest = if dirty { LAZY_COMMIT } else { LOOK_AROUND };
+        let wakes_for_due = self.draining.is_none() && self.running.len() < self.options.concurrency;
+        until_due.filter(|_| wakes_for_due).map_or(longest, |until| until.max(Duration::from_millis(1)).min(longest))
+    }
+
+    fn obey(&mut self, command: Command) -> Result<(), JournalError> {
+        match command {
+            Command::Frame(frame) => self.take_in(frame),
+            Command::Finished(finished) => finished.into_iter().try_for_each(|one| self.finished(one)),
+            Command::Loaded(loaded) => {
+                self.loaded(loaded);
+                Ok(())
+            }
+            Command::Buried(buried) => self.buried(buried),
+            Command::Drain => {
+                self.drain();
+                Ok(())
+            }
+        }
+    }
+
+    /// Adopts free logs, notices deploys, tells the figures, compacts.
+    fn look_around(&mut self) -> Result<(), JournalError> {
+        if self.draining.is_some() {
+            return Ok(());
+        }
+        self.notice_deploys();
+        if self.options.adopts {
+            self.adopt()?;
+        }
+        self.live.compact()?;
+        self.tell_figures();
+        Ok(())
+    }
+
+    fn notice_deploys(&mut self) {
+        match self.registry.refresh_if_changed(&mut self.tasks) {
+            Ok(true) => {
+                self.components.forget_broken();
+                self.live.deployed(None);
+            }
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "the registry cannot be read; the last state of it is used"),
+        }
+    }
+
+    fn adopt(&mut self) -> Result<(), JournalError> {
+        let dlq = Arc::clone(&self.dlq);
+        let adopted = self.live.adopt(clock::now(), &mut |replays| drop_superseded(dlq.as_ref(), replays))?;
+        for id in &adopted.suspects {
+            self.postpone_suspect(*id);
+        }
+        if adopted.logs > 0 {
+            tracing::info!(
+                logs = adopted.logs,
+                invocations = adopted.invocations,
+                suspects = adopted.suspects.len(),
+                "took over logs that nobody owned"
+            );
+        }
+        Ok(())
+    }
+
+    fn flush_and_commit(&mut self, lazy_over: bool) -> Result<(), JournalError> {
+        self.live.flush()?;
+        self.send_started();
+        if !self.answers.is_empty() || self.unburied || lazy_over {
+            self.live.commit()?;
+        }
+        for answer in self.answers.drain(..) {
+            let _ = self.replies.send(answer);
+        }
+        Ok(())
+    }
+
+    pub(super) fn tell_figures(&mut self) {
+        self.figures.counts = self.live.counts();
+        let _ = self.replies.send(Frame::json(Kind::Figures, 0, &self.figures));
+    }
+
+    pub(super) fn drain(&mut self) {
+        if self.draining.is_none() {
+            tracing::info!(running = self.running.len(), grace = ?self.options.grace, "draining");
+            self.draining = Some(Stopwatch::start());
+            self.running.values().for_each(|running| running.cancel.cancel());
+        }
+    }
+
+    /// Whether a drain is complete; ends the grace time when it is over.
+    fn drained(&mut self) -> bool {
+        let Some(since) = self.draining else { return false };
+        if !self.aborted && since.elapsed() >= self.options.grace && !self.running.is_empty() {
+            self.aborted = true;
+            let _ = self.executor.send(ToExecutor::AbortAll);
+        }
+        self.running.is_empty() && self.burying.is_empty() && self.answers.is_empty()
+    }
+}
+
+fn is_over(since: Option<Stopwatch>, span: Duration) -> bool {
+    since.is_none_or(|since| since.elapsed() >= span)
+}
+
+/// Completes a retry that crashed between the log and the dead letter queue.
+fn drop_superseded(dlq: &dyn DeadTaskStore, replays: &[(InvocationId, u32)]) -> Result<(), String> {
+    let dropped = dlq.lock().and_then(|mut locked| locked.drop_superseded(replays, clock::now()));
+    match dropped {
+        Ok(0) => Ok(()),
+        Ok(count) => {
+            tracing::warn!(count, "completed a retry that had crashed half-way");
+            Ok(())
+        }
+        Err(error) => Err(error_chain(&error)),
+    }
+}

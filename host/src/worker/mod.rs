@@ -1,0 +1,24 @@
+//! A worker: the process that owns exactly one log and runs invocations.
+//!
+//! One thread, the [`keeper`], owns the live store and decides everything. It shares no state; the
+//! others get messages: the executor runs guests, the loader compiles or loads components, the
+//! undertaker writes dead tasks, the link speaks with the supervisor.
+//!
+//! Invariants: guests never run on the thread that syncs; an attempt starts only after its
+//! `started` record has been handed to the operating system; nothing is acknowledged before the
+//! store has committed it. After a failed write the worker stops, and the supervisor starts another
+//! that adopts its log.
+
+mod dispatch;
+mod executor;
+mod figures;
+mod intake;
+mod keeper;
+mod link;
+mod loader;
+mod outcome;
+mod process;
+mod undertaker;
+
+pub use figures::{Completion, WorkerFigures};
+pub use process::{EmbeddedWorker, WorkerConfig, WorkerError, run_process};

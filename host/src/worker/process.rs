@@ -1,0 +1,201 @@
+//! Setting a worker up: as a process of its own under a supervisor, or inside another process for
+//! one invocation somebody waits for.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use wasmq_wal::disk::{Disk, RealDisk};
+
+use super::keeper::{Command, Keeper, KeeperOptions};
+use super::loader::Components;
+use super::{executor, link, loader, undertaker};
+use crate::dlq::{self, DeadTaskStore};
+use crate::journal::{DiskJournal, Durability, JournalOptions, LiveStore, MemoryJournal};
+use crate::registry::Registry;
+use crate::runtime::{Options as RuntimeOptions, Purpose, Runtime};
+use crate::store::{FSYNC_INTERVAL_MS, Fsync, Layout, StoreKind};
+use crate::wire::Frame;
+
+/// What a worker is told at its start; travels as JSON on its command line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerConfig {
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// Where live invocations and dead tasks are.
+    pub store: StoreKind,
+    /// When a change is on the disk.
+    pub fsync: Fsync,
+    /// Attempts at the same time.
+    pub concurrency: u32,
+    /// How long running attempts may go on after the order to stop, in milliseconds.
+    pub grace_ms: u64,
+}
+
+/// Why a worker could not start or had to stop.
+pub type WorkerError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs a worker whose supervisor is at the other end of standard input.
+///
+/// # Errors
+/// When it cannot start, or when its store fails; the supervisor then starts another.
+pub fn run_process(config: &WorkerConfig) -> Result<(), WorkerError> {
+    let socket = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let (commands, inbox) = channel();
+    let (replies, outbox) = channel();
+    let (reader, writer) = (socket.try_clone()?, socket);
+    let to_keeper = commands.clone();
+    spawn("link-read", move || link::read(reader, &to_keeper))?;
+    let writer = spawn("link-write", move || link::write(writer, &outbox))?;
+    let result = run_keeper(config, &commands, &inbox, replies, true);
+    let _ = writer.join();
+    result
+}
+
+/// A worker inside another process, for invocations that it is given directly. It adopts nothing.
+#[derive(Debug)]
+pub struct EmbeddedWorker {
+    commands: Sender<Command>,
+    answers: Receiver<Frame>,
+    thread: thread::JoinHandle<Result<(), WorkerError>>,
+}
+
+impl EmbeddedWorker {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(config: WorkerConfig) -> Result<Self, WorkerError> {
+        let (commands, inbox) = channel();
+        let (replies, answers) = channel();
+        let to_keeper = commands.clone();
+        let thread = spawn("worker", move || run_keeper(&config, &to_keeper, &inbox, replies, false))?;
+        Ok(Self { commands, answers, thread })
+    }
+
+    /// Gives it a frame.
+    pub fn send(&self, frame: Frame) {
+        let _ = self.commands.send(Command::Frame(frame));
+    }
+
+    /// The next answer; `None` when the worker has stopped.
+    #[must_use]
+    pub fn next_answer(&self) -> Option<Frame> {
+        self.answers.recv().ok()
+    }
+
+    /// Stops it; what it still holds waits on the disk for a server.
+    ///
+    /// # Errors
+    /// When its store failed.
+    pub fn stop(self) -> Result<(), WorkerError> {
+        let _ = self.commands.send(Command::Drain);
+        self.thread.join().unwrap_or_else(|_| Err("the worker thread died".into()))
+    }
+}
+
+fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> std::io::Result<thread::JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+fn run_keeper(
+    config: &WorkerConfig,
+    commands: &Sender<Command>,
+    inbox: &Receiver<Command>,
+    replies: Sender<Frame>,
+    adopts: bool,
+) -> Result<(), WorkerError> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let layout = Layout::new(&config.data_dir);
+    let registry = Arc::new(Registry::open(Arc::clone(&disk), &config.data_dir)?);
+    let runtime_options = RuntimeOptions { cache_dir: Some(layout.cache()), max_concurrent: config.concurrency, purpose: Purpose::Serve };
+    let runtime = Arc::new(Runtime::new(&runtime_options)?);
+    let dlq = open_dlq(config, &disk)?;
+    let (live, log) = open_live(config, &disk, &layout)?;
+    let helpers = start_helpers(&runtime, &registry, &dlq, commands)?;
+    let options = KeeperOptions {
+        concurrency: config.concurrency.max(1) as usize,
+        grace: Duration::from_millis(config.grace_ms),
+        adopts: adopts && config.store == StoreKind::Dir,
+        worker: format!("{}/{log}", std::process::id()),
+    };
+    let tasks = registry.tasks()?;
+    let mut keeper = Keeper {
+        live,
+        tasks,
+        registry,
+        dlq,
+        components: Components::new(helpers.loader),
+        executor: helpers.executor,
+        undertaker: helpers.undertaker,
+        replies,
+        options,
+        running: Default::default(),
+        starting: Vec::new(),
+        waiters: Default::default(),
+        answers: Vec::new(),
+        burying: Default::default(),
+        unburied: false,
+        burial_pause: None,
+        figures: Default::default(),
+        draining: None,
+        aborted: false,
+    };
+    keeper.figures.pid = std::process::id();
+    keeper.figures.log = log;
+    keeper.run(inbox)?;
+    Ok(())
+}
+
+fn open_dlq(config: &WorkerConfig, disk: &Arc<dyn Disk>) -> Result<Arc<dyn DeadTaskStore>, WorkerError> {
+    Ok(match config.store {
+        StoreKind::Dir => Arc::new(dlq::DiskDlq::open(Arc::clone(disk), &config.data_dir)?),
+        StoreKind::None => Arc::new(dlq::NoDlq),
+    })
+}
+
+fn open_live(config: &WorkerConfig, disk: &Arc<dyn Disk>, layout: &Layout) -> Result<(Box<dyn LiveStore>, String), WorkerError> {
+    if config.store == StoreKind::None {
+        return Ok((Box::new(MemoryJournal::default()), String::new()));
+    }
+    let durability = match config.fsync {
+        Fsync::Always => Durability::Always,
+        Fsync::Interval => Durability::Interval(Duration::from_millis(FSYNC_INTERVAL_MS)),
+        Fsync::Never => Durability::Never,
+    };
+    let owner = format!("worker, pid {}", std::process::id());
+    let options = JournalOptions { durability, ..JournalOptions::default() };
+    let journal = DiskJournal::create(Arc::clone(disk), &layout.journal(), &owner, options)?;
+    let log = journal.id().to_string();
+    Ok((Box::new(journal), log))
+}
+
+struct Helpers {
+    executor: tokio::sync::mpsc::UnboundedSender<executor::ToExecutor>,
+    undertaker: Sender<Vec<wasmq_core::DeadTask>>,
+    loader: Sender<wasmq_core::Digest>,
+}
+
+/// Starts the threads that work for the keeper. They end when the keeper drops its ends.
+fn start_helpers(
+    runtime: &Arc<Runtime>,
+    registry: &Arc<Registry>,
+    dlq: &Arc<dyn DeadTaskStore>,
+    commands: &Sender<Command>,
+) -> std::io::Result<Helpers> {
+    let (executor, orders) = tokio::sync::mpsc::unbounded_channel();
+    let (to_keeper, on_executor) = (commands.clone(), Arc::clone(runtime));
+    spawn("executor", move || executor::run(on_executor, orders, &to_keeper))?;
+    let (undertaker, batches) = channel();
+    let (to_keeper, dlq) = (commands.clone(), Arc::clone(dlq));
+    spawn("undertaker", move || undertaker::run(&dlq, &batches, &to_keeper))?;
+    let (loader, digests) = channel();
+    let (to_keeper, runtime, registry) = (commands.clone(), Arc::clone(runtime), Arc::clone(registry));
+    spawn("loader", move || loader::run(&runtime, &registry, &digests, &to_keeper))?;
+    Ok(Helpers { executor, undertaker, loader })
+}

@@ -4,7 +4,17 @@
 //! dead tasks. The binary `wasmq` is a thin layer of words and tables over it.
 //!
 //! `ARCHITECTURE.md` beside this crate draws the whole; every file says what its one duty is.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::cast_possible_truncation, clippy::disallowed_methods))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::cast_possible_truncation,
+        clippy::disallowed_methods
+    )
+)]
 
 pub mod cli;
 mod clock;

@@ -30,6 +30,8 @@ pub enum Kind {
     Status = 3,
     /// Tell a worker to stop: finish what runs within the grace time, put the rest back.
     Drain = 4,
+    /// Ask a worker to hand ready invocations over to others; the body is how many at most.
+    HandOver = 5,
     /// Everything asked for is durable.
     Ack = 129,
     /// It was not done; the body is a [`Refusal`] in JSON.
@@ -47,6 +49,7 @@ impl Kind {
             2 => Self::Cancel,
             3 => Self::Status,
             4 => Self::Drain,
+            5 => Self::HandOver,
             129 => Self::Ack,
             130 => Self::Refused,
             131 => Self::Finished,

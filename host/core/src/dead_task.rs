@@ -156,8 +156,10 @@ impl DeadTask {
     }
 }
 
-/// Groups failures that are alike: the task, the verdict, the error code, and either the top
-/// function names of the backtrace or the message without its digits. FNV-1a, 64 bits, as hex.
+/// Groups failures that are alike: the task, the verdict, the error code, and either the author's own
+/// functions at the top of the backtrace or the message without its digits. What a compiler adds to a
+/// name (hashes, offsets) and frames of a language's runtime do not count, so a rebuild of the same
+/// code stays in its group. FNV-1a, 64 bits, as hex.
 #[must_use]
 pub fn fingerprint(task: &TaskName, verdict: &Verdict, failure: &FailureReport) -> String {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
@@ -166,8 +168,8 @@ pub fn fingerprint(task: &TaskName, verdict: &Verdict, failure: &FailureReport) 
     hash.add(&failure.problem.code);
     let names = failure.trap.iter().flat_map(|trap| &trap.frames).filter_map(|frame| frame.function.as_deref());
     let mut named = false;
-    for name in names.take(8) {
-        hash.add(name);
+    for name in names.map(without_hashes).filter(|name| !is_of_a_runtime(name)).take(8) {
+        hash.add(&name);
         named = true;
     }
     if !named {
@@ -176,6 +178,26 @@ pub fn fingerprint(task: &TaskName, verdict: &Verdict, failure: &FailureReport) 
         hash.add(&without_digits);
     }
     format!("{:016x}", hash.0)
+}
+
+/// A function name without what is in brackets, such as `csv_report[1681a431dfcf7f1b]::read_row`.
+fn without_hashes(name: &str) -> String {
+    let mut depth = 0_u32;
+    let kept = name.chars().filter(|&c| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => return depth == 0,
+        }
+        false
+    });
+    kept.collect()
+}
+
+/// Frames that say how a language panics and not why.
+fn is_of_a_runtime(name: &str) -> bool {
+    const PREFIXES: [&str; 8] = ["std::", "core::", "alloc::", "__rust", "<std::", "<core::", "rust_", "runtime."];
+    name == "abort" || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 struct Fnv(u64);
@@ -191,7 +213,8 @@ impl Fnv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Problem;
+    use crate::report::{Frame, Problem, TrapInfo};
+    use crate::verdict::TrapCode;
 
     fn failure(message: &str) -> FailureReport {
         FailureReport { problem: Problem::new("bad-row", message, None), ..FailureReport::default() }
@@ -203,5 +226,19 @@ mod tests {
         let print = |message: &str| fingerprint(&task, &Verdict::ErrorPermanent, &failure(message));
         assert_eq!(print("row 17 is short"), print("row 3 is short"));
         assert_ne!(print("row 17 is short"), print("row 17 is long"));
+    }
+
+    #[test]
+    fn a_rebuild_of_the_same_code_keeps_the_fingerprint_of_its_trap() {
+        let task: TaskName = "csv".parse().unwrap();
+        let print = |names: &[&str]| {
+            let frame = |name: &&str| Frame { function: Some((*name).to_owned()), ..Frame::default() };
+            let trap = TrapInfo::new(TrapCode::Unreachable, "unreachable", names.iter().map(frame).collect());
+            let failure = FailureReport { trap: Some(trap), ..FailureReport::default() };
+            fingerprint(&task, &Verdict::Trap(TrapCode::Unreachable), &failure)
+        };
+        let first = print(&["abort", "std[1f]::panicking::panic", "csv[16fa]::read_row"]);
+        assert_eq!(first, print(&["__rustc[9]::rust_panic", "csv[22bb]::read_row"]));
+        assert_ne!(first, print(&["abort", "csv[16fa]::read_header"]));
     }
 }

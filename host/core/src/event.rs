@@ -38,6 +38,8 @@ pub mod kind {
     pub const COPIED: u8 = 8;
     /// All records of another log have been copied.
     pub const ADOPTED: u8 = 9;
+    /// Invocations that another log holds from here on.
+    pub const HANDED_OVER: u8 = 10;
 }
 
 /// How an invocation left the journal.
@@ -49,8 +51,6 @@ pub enum Outcome {
     Dead,
     /// An operator cancelled it.
     Cancelled,
-    /// Another log holds it.
-    HandedOver,
 }
 
 /// A started attempt.
@@ -112,6 +112,8 @@ pub enum Event<'a> {
     Copied(Box<Entry<()>>, &'a [u8]),
     /// The copies from this log are complete. The bytes are the log's id.
     Adopted([u8; 16]),
+    /// The log with this id holds these invocations from here on.
+    HandedOver([u8; 16], Vec<InvocationId>),
 }
 
 /// Appends the body of a `STARTED` record.
@@ -156,8 +158,15 @@ pub fn encode_done(out: &mut Vec<u8>, id: InvocationId, outcome: Outcome) {
         Outcome::Completed => 0,
         Outcome::Dead => 1,
         Outcome::Cancelled => 2,
-        Outcome::HandedOver => 3,
     });
+}
+
+/// Appends the body of a `HANDED_OVER` record. It is one record, so it holds for all ids or for none.
+pub fn encode_handed_over(out: &mut Vec<u8>, log: [u8; 16], ids: &[InvocationId]) {
+    let mut encoder = Encoder(out);
+    encoder.raw(&log);
+    encoder.uint(ids.len() as u64);
+    ids.iter().for_each(|id| encoder.raw(&id.as_u128().to_be_bytes()));
 }
 
 /// Appends the body of a `SNAPSHOT` or `COPIED` record up to the payload, which follows.
@@ -203,6 +212,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Option<Event<'_>>, DecodeError> {
             return Ok(Some(Event::Copied(entry, decoder.rest())));
         }
         kind::ADOPTED => Event::Adopted(decoder.array("log id")?),
+        kind::HANDED_OVER => decode_handed_over(&mut decoder)?,
         kind::STARTED => Event::Started(decode_id(&mut decoder)?, decode_started(&mut decoder)?),
         kind::RETRY => {
             let id = decode_id(&mut decoder)?;
@@ -235,12 +245,21 @@ fn decode_one<T: serde::de::DeserializeOwned>(decoder: &mut Decoder<'_>, what: &
     decode_json(decoder, what)?.pop().ok_or(DecodeError::Invalid(what))
 }
 
+fn decode_handed_over(decoder: &mut Decoder<'_>) -> Result<Event<'static>, DecodeError> {
+    let log = decoder.array("log id")?;
+    let count = decoder.uint("count")?;
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        ids.push(decode_id(decoder)?);
+    }
+    Ok(Event::HandedOver(log, ids))
+}
+
 fn decode_outcome(decoder: &mut Decoder<'_>) -> Result<Outcome, DecodeError> {
     match decoder.byte("outcome")? {
         0 => Ok(Outcome::Completed),
         1 => Ok(Outcome::Dead),
         2 => Ok(Outcome::Cancelled),
-        3 => Ok(Outcome::HandedOver),
         _ => Err(DecodeError::Invalid("outcome")),
     }
 }
@@ -304,6 +323,7 @@ mod tests {
             (kind::RETRY, Event::Retry(id(), Timestamp(70), Box::new(attempt()))),
             (kind::RELEASED, Event::Released(id())),
             (kind::DONE, Event::Done(id(), Outcome::Cancelled)),
+            (kind::HANDED_OVER, Event::HandedOver([9; 16], vec![id(), InvocationId::new(Timestamp(6), 7)])),
         ];
         for (kind, event) in events {
             let mut body = Vec::new();
@@ -312,6 +332,7 @@ mod tests {
                 Event::Retry(id, due, attempt) => encode_retry(&mut body, *id, *due, attempt),
                 Event::Released(id) => encode_released(&mut body, *id),
                 Event::Done(id, outcome) => encode_done(&mut body, *id, *outcome),
+                Event::HandedOver(log, ids) => encode_handed_over(&mut body, *log, ids),
                 _ => unreachable!(),
             }
             assert_eq!(decode(kind, &body), Ok(Some(event)));

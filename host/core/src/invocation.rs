@@ -220,6 +220,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         #[test]
         fn an_invocation_survives_its_binary_form(
             metadata: Vec<(String, String)>, replays: u32, which in 0..3u8, version in 1..u32::MAX,

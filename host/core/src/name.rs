@@ -46,7 +46,9 @@ pub enum NameError {
         found: usize,
     },
     /// A character outside the grammar.
-    #[error("a {what} may hold a-z, 0-9, '.', '_' and '-', and begins and ends with a letter or digit; character {at} is '{found}'")]
+    #[error(
+        "a {what} may hold a-z, 0-9, '.', '_' and '-', and begins and ends with a letter or digit; character {at} is '{found}'"
+    )]
     Character {
         /// `task name` or `label`.
         what: &'static str,
@@ -182,7 +184,9 @@ mod tests {
     #[test]
     fn names_that_would_need_escaping_somewhere_are_refused() {
         let long = "a".repeat(10_000);
-        for text in ["", "a/b", "a:b", "a#b", "a b", "..", ".", "-x", "x-", "%2e%2e", "Ä", "\u{202e}x", "a\0", "A", &long] {
+        for text in
+            ["", "a/b", "a:b", "a#b", "a b", "..", ".", "-x", "x-", "%2e%2e", "Ä", "\u{202e}x", "a\0", "A", &long]
+        {
             assert!(text.parse::<TaskName>().is_err(), "{text:?}");
         }
     }

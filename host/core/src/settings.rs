@@ -150,7 +150,11 @@ impl RawSettings {
             return Err(SettingsError::new("output", format!("{output_bytes} bytes"), "at most 64 MiB"));
         }
         if max_attempts == 0 || max_attempts > MAX_ATTEMPTS {
-            return Err(SettingsError::new("max_attempts", max_attempts, "between 1 and 1000; it counts the first execution too"));
+            return Err(SettingsError::new(
+                "max_attempts",
+                max_attempts,
+                "between 1 and 1000; it counts the first execution too",
+            ));
         }
         if !(0.0..=1.0).contains(&jitter) {
             return Err(SettingsError::new("jitter", jitter, "between 0 and 1"));
@@ -172,7 +176,8 @@ fn check_pattern(pattern: &str) -> Result<(), SettingsError> {
         return Ok(());
     }
     match pattern.parse::<Verdict>() {
-        Ok(Verdict::Completed | Verdict::Cancelled | Verdict::ComponentMissing | Verdict::InvalidComponent) | Err(_) => Err(wrong()),
+        Ok(Verdict::Completed | Verdict::Cancelled | Verdict::ComponentMissing | Verdict::InvalidComponent)
+        | Err(_) => Err(wrong()),
         Ok(_) => Ok(()),
     }
 }

@@ -207,9 +207,12 @@ impl<P> Ledger<P> {
                     entry.phase = Phase::Exhausted(exhausted);
                 }
             }
-            Event::Done(id, Outcome::Completed | Outcome::Dead | Outcome::Cancelled | Outcome::HandedOver) => {
+            Event::Done(id, Outcome::Completed | Outcome::Dead | Outcome::Cancelled) => {
                 self.entries.remove(&id);
             }
+            Event::HandedOver(_, ids) => ids.iter().for_each(|id| {
+                self.entries.remove(id);
+            }),
         }
         None
     }

@@ -82,42 +82,28 @@ pub struct Global {
     pub verbose: u8,
 }
 
-/// The commands, in the order of the work.
+/// The commands, in the order of the work. What each does stands with its options.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Deploy a component as the next version of a task.
     Deploy(deploy::Args),
     /// Show tasks and their versions, switch the current one, remove a task.
     #[command(subcommand)]
     Task(task::Command),
-    /// Say what a component exports and imports, and whether it could be deployed.
     Check(check::Args),
-    /// Run a component once in the sandbox, without a store.
     Run(run::Args),
-    /// Enqueue an invocation of a task, durably.
     Enqueue(Box<enqueue::Args>),
-    /// Run what is enqueued, until told to stop.
     Serve(serve::Args),
-    /// Show what runs, what waits and what is dead.
     Status(status::Args),
-    /// List live invocations.
     List(list::Args),
-    /// Show one invocation, live or dead.
     Show(show::Args),
-    /// Cancel live invocations.
     Cancel(cancel::Args),
     /// Look at, retry and delete what was given up.
     #[command(subcommand)]
     Dlq(dlq::Command),
-    /// Show every setting, its value and where it came from.
     Config(config::Args),
-    /// Show the whole story in a temporary directory: fail, look, fix, retry.
     Demo(demo::Args),
-    /// Write the completions for a shell to stdout.
     Completions(completions::Args),
-    /// Write a man page for every command into a directory.
     Man(man::Args),
-    /// One worker process of a server. Started by `wasmq serve`.
     #[command(hide = true)]
     Worker(worker::Args),
 }

@@ -42,12 +42,8 @@ impl Context {
     /// When the data directory cannot be used.
     pub fn queue(&self) -> Result<Queue, CliError> {
         let Config { data, payload_limit, .. } = &self.config;
-        let options = Options {
-            data_dir: data.clone(),
-            store: self.store(),
-            fsync: self.fsync(),
-            payload_limit: *payload_limit,
-        };
+        let options =
+            Options { data_dir: data.clone(), store: self.store(), fsync: self.fsync(), payload_limit: *payload_limit };
         Ok(Queue::open(options)?)
     }
 
@@ -75,7 +71,11 @@ impl Context {
     #[must_use]
     pub fn program(&self) -> String {
         let named = self.config.origins.iter().any(|origin| origin.name == "data" && origin.source == Source::Flag);
-        if named { format!("wasmq --data {}", shell_word(&self.config.data.to_string_lossy())) } else { "wasmq".to_owned() }
+        if named {
+            format!("wasmq --data {}", shell_word(&self.config.data.to_string_lossy()))
+        } else {
+            "wasmq".to_owned()
+        }
     }
 }
 
@@ -91,7 +91,11 @@ const fn verbosity(times: u8) -> Option<&'static str> {
 #[must_use]
 pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | ':' | '=' | '@' | '+' | ',');
-    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 #[cfg(test)]

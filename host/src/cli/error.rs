@@ -134,9 +134,7 @@ impl CliError {
             Self::Batch { source, .. } => source.hint(),
             Self::Config(ConfigError::Unknown { close, .. }) if !close.is_empty() => Some(did_you_mean(close)),
             Self::Config(ConfigError::Unknown { .. }) => Some("`wasmq config` lists all settings".to_owned()),
-            Self::PayloadTooLarge { .. } => {
-                Some(PAYLOAD_HINT.to_owned())
-            }
+            Self::PayloadTooLarge { .. } => Some(PAYLOAD_HINT.to_owned()),
             Self::NotConfirmed(_) => Some("add --yes".to_owned()),
             _ => None,
         }
@@ -191,7 +189,9 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         QueueError::Unresolved(Unresolved::NoCurrent { task, .. }) => {
             format!("make one current with `wasmq task activate {task} VERSION`")
         }
-        QueueError::UnknownId(_) => "what is done is not kept; `wasmq list` and `wasmq dlq list` show what is".to_owned(),
+        QueueError::UnknownId(_) => {
+            "what is done is not kept; `wasmq list` and `wasmq dlq list` show what is".to_owned()
+        }
         QueueError::AmbiguousId { ids, total, .. } => {
             let shown: Vec<String> = ids.iter().map(ToString::to_string).collect();
             let more = if *total > ids.len() { "\n…" } else { "" };

@@ -50,7 +50,11 @@ fn no_option_of_a_command_takes_the_place_of_a_global_one() {
         command.get_subcommands().for_each(|child| visit(child, global));
     }
     let root = Cli::command();
-    let global: Vec<_> = root.get_arguments().filter(|argument| argument.is_global_set()).map(|argument| argument.get_id().clone()).collect();
+    let global: Vec<_> = root
+        .get_arguments()
+        .filter(|argument| argument.is_global_set())
+        .map(|argument| argument.get_id().clone())
+        .collect();
     assert_eq!(global.len(), 6);
     root.get_subcommands().for_each(|child| visit(child, &global));
 }

@@ -35,7 +35,10 @@ impl Several {
     /// The refusal itself, when there was exactly one and nothing was done.
     pub fn finish(mut self, context: &mut Context) -> Result<Exit, CliError> {
         context.out.flush()?;
-        if self.done == 0 && self.refused.len() == 1 && let Some((_, error)) = self.refused.pop() {
+        if self.done == 0
+            && self.refused.len() == 1
+            && let Some((_, error)) = self.refused.pop()
+        {
             return Err(error);
         }
         let exit = match self.refused.first() {

@@ -39,7 +39,9 @@ impl FromStr for IdArg {
         let digits = text.bytes().filter(|byte| *byte != b'-').count();
         let fine = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         if !fine || text.starts_with('-') || !(MIN_PREFIX_LEN..32).contains(&digits) {
-            return Err(format!("expected an id such as 01935d2c-7b3e-7cc0-98c4-dc0c0c07398f, or at least its first {MIN_PREFIX_LEN} characters"));
+            return Err(format!(
+                "expected an id such as 01935d2c-7b3e-7cc0-98c4-dc0c0c07398f, or at least its first {MIN_PREFIX_LEN} characters"
+            ));
         }
         Ok(Self::Prefix(with_dashes(text)))
     }
@@ -96,7 +98,8 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// When the text is neither, or before 1970.
 pub fn point_in_time(text: &str) -> Result<Timestamp, String> {
-    let expected = "expected a time such as 2030-01-31T09:00:00Z, 2030-01-31T09:00:00+02:00, or 2030-01-31 09:00 in local time";
+    let expected =
+        "expected a time such as 2030-01-31T09:00:00Z, 2030-01-31T09:00:00+02:00, or 2030-01-31 09:00 in local time";
     let local = || {
         let date_time: DateTime = text.parse().ok().filter(|_| text.contains(':'))?;
         date_time.to_zoned_datetime(TimeZone::system()).ok().map(|zoned| zoned.timestamp())
@@ -111,7 +114,10 @@ pub fn point_in_time(text: &str) -> Result<Timestamp, String> {
 /// # Errors
 /// When the text is none of these.
 pub fn backoff(text: &str) -> Result<Backoff, String> {
-    let wrong = || "expected polynomial, fixed:DELAY such as fixed:10s, or exponential:BASE,FACTOR,CAP such as exponential:1s,2,5m".to_owned();
+    let wrong = || {
+        "expected polynomial, fixed:DELAY such as fixed:10s, or exponential:BASE,FACTOR,CAP such as exponential:1s,2,5m"
+            .to_owned()
+    };
     match text.split_once(':') {
         None if text == "polynomial" => Ok(Backoff::Polynomial),
         Some(("fixed", delay)) => Ok(Backoff::Fixed { delay_ms: duration(delay)?.0 }),
@@ -149,7 +155,11 @@ pub fn policy(text: &str) -> Result<(String, Action), String> {
 /// When there is no `=` or no key.
 pub fn pair(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected key=value")?;
-    if key.is_empty() { Err("expected key=value; the key is empty".to_owned()) } else { Ok((key.to_owned(), value.to_owned())) }
+    if key.is_empty() {
+        Err("expected key=value; the key is empty".to_owned())
+    } else {
+        Ok((key.to_owned(), value.to_owned()))
+    }
 }
 
 /// A version of a task: `current`, `v2`, a label or `sha256:…`.
@@ -175,7 +185,11 @@ pub fn version(text: &str) -> Result<String, String> {
 /// # Errors
 /// When the text can be none of these.
 pub fn component(text: &str) -> Result<String, String> {
-    if text == "original" { Ok(text.to_owned()) } else { version(text).map_err(|error| error.replace("expected current", "expected original, current")) }
+    if text == "original" {
+        Ok(text.to_owned())
+    } else {
+        version(text).map_err(|error| error.replace("expected current", "expected original, current"))
+    }
 }
 
 /// The fingerprint of a group: 16 hex digits.
@@ -209,7 +223,9 @@ mod tests {
         assert_eq!(point_in_time("1970-01-01T00:00:01Z"), Ok(Timestamp(1000)));
         assert_eq!(point_in_time("1970-01-01T02:00:01.5+02:00"), Ok(Timestamp(1500)));
         assert!(point_in_time("2030-01-31 09:00").is_ok() && point_in_time("2030-01-31T09:00:00").is_ok());
-        for text in ["", "tomorrow", "2030-01-31", "1969-12-31T23:59:59Z", "2030-02-30T00:00:00Z", "99999-01-01T00:00:00Z"] {
+        for text in
+            ["", "tomorrow", "2030-01-31", "1969-12-31T23:59:59Z", "2030-02-30T00:00:00Z", "99999-01-01T00:00:00Z"]
+        {
             assert!(point_in_time(text).is_err(), "{text:?}");
         }
     }
@@ -222,7 +238,9 @@ mod tests {
             backoff("exponential:1s,2.5,5m"),
             Ok(Backoff::Exponential { base_ms: 1000, factor: 2.5, cap_ms: 300_000 })
         );
-        for text in ["", "fixed", "fixed:-1s", "exponential:1s,2", "exponential:1s,2,5m,1", "exponential:1s,x,5m", "linear:1s"] {
+        for text in
+            ["", "fixed", "fixed:-1s", "exponential:1s,2", "exponential:1s,2,5m,1", "exponential:1s,x,5m", "linear:1s"]
+        {
             assert!(backoff(text).is_err(), "{text:?}");
         }
     }

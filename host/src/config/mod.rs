@@ -126,7 +126,10 @@ mod tests {
     fn an_unknown_setting_is_refused_with_close_names() {
         let (_dir, path) = with_file("fsink = \"always\"\n");
         let error = load(&[], |_| None, Some(&path)).unwrap_err();
-        assert!(matches!(&error, ConfigError::Unknown { name, close, .. } if name == "fsink" && close == &["fsync"]), "{error}");
+        assert!(
+            matches!(&error, ConfigError::Unknown { name, close, .. } if name == "fsink" && close == &["fsync"]),
+            "{error}"
+        );
     }
 
     #[test]
@@ -136,7 +139,9 @@ mod tests {
             error.to_string(),
             "workers is \"0\" (environment WASMQ_WORKERS), but must be a number from 1 to 256"
         );
-        for (name, value) in [("payload_limit", "65MiB"), ("payload_limit", "NaN"), ("grace", "-1s"), ("fsync", "yes"), ("data", "")] {
+        for (name, value) in
+            [("payload_limit", "65MiB"), ("payload_limit", "NaN"), ("grace", "-1s"), ("fsync", "yes"), ("data", "")]
+        {
             assert!(load(&[(name, value.into())], |_| None, None).is_err(), "{name} = {value}");
         }
     }

@@ -5,8 +5,7 @@
 
 use wasmq_core::Millis;
 
-const DURATION_UNITS: [(&str, u64); 5] =
-    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+const DURATION_UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 const SIZE_UNITS: [(&str, u64); 8] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -109,7 +108,9 @@ mod tests {
 
     #[test]
     fn durations_are_parsed_strictly() {
-        for (text, ms) in [("250ms", 250), ("10s", 10_000), ("1h30m", 5_400_000), ("7d", 604_800_000), ("0", 0), ("0s", 0)] {
+        for (text, ms) in
+            [("250ms", 250), ("10s", 10_000), ("1h30m", 5_400_000), ("7d", 604_800_000), ("0", 0), ("0s", 0)]
+        {
             assert_eq!(parse_duration(text), Ok(Millis(ms)), "{text}");
         }
         for text in ["", "10", "-1s", "+1s", "1.5h", "NaN", "inf", "1s ", "s", "30m1h", "1s1s", "1h 30m", "５s"] {

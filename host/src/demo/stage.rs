@@ -49,7 +49,10 @@ impl Stage {
     pub(super) fn set_up(out: &Output) -> Result<Self, CliError> {
         let program = std::env::current_exe().map_err(CliError::from_file("find", Path::new("the program itself")))?;
         let temp = std::env::temp_dir();
-        let dir = tempfile::Builder::new().prefix("wasmq-demo-").tempdir().map_err(CliError::from_file("create a directory in", &temp))?;
+        let dir = tempfile::Builder::new()
+            .prefix("wasmq-demo-")
+            .tempdir()
+            .map_err(CliError::from_file("create a directory in", &temp))?;
         for Embedded { name, bytes } in COMPONENTS.iter().chain(&PAYLOADS) {
             write(&dir.path().join(name), bytes)?;
         }
@@ -122,7 +125,8 @@ impl Stage {
                 return Ok(found);
             }
             if since.elapsed() > PATIENCE {
-                let message = format!("waited {} s for {what}; the server said:\n{}", PATIENCE.as_secs(), self.server_log());
+                let message =
+                    format!("waited {} s for {what}; the server said:\n{}", PATIENCE.as_secs(), self.server_log());
                 return Err(CliError::Demo(message));
             }
             thread::sleep(GLANCE);

@@ -56,7 +56,8 @@ impl Teller<'_> {
         self.step("Three of them trapped. They are in the dead letter queue.")?;
         self.run(&["dlq", "list"])?;
         let dead = self.latest()?;
-        let frames = dead.failure.trap.as_ref().map(|trap| trap.frames.iter().filter(|frame| frame.function.is_some()).count());
+        let frames =
+            dead.failure.trap.as_ref().map(|trap| trap.frames.iter().filter(|frame| frame.function.is_some()).count());
         expect(dead.verdict.family() == "trap", || format!("the verdict should be a trap, not {}", dead.verdict))?;
         expect(frames.is_some_and(|count| count > 0), || "the backtrace has no function names".to_owned())?;
         self.step("The whole story of one: panic message, backtrace, component, payload, and what to type next.")?;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use wasmq_core::{InvocationId, Timestamp};
 
+use super::head::Head;
 use super::kinds::Kinds;
-use super::line::{self, FileHead, HEAD_BYTES, Head, IdPair, Op, Removed, Retry};
+use super::line::{self, FileHead, HEAD_BYTES, IdPair, Op, Removed, Retry};
 use super::slots::{Slot, Slots};
 use super::types::{DamageReason, Intent, RemovalReason};
 

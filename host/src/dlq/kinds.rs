@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use wasmq_core::{Digest, TaskName, Verdict};
 
-use super::line::Head;
+use super::head::Head;
 use super::types::{DamageReason, Filter};
 
 /// The number of a kind.

@@ -11,6 +11,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use wasmq_core::{DeadTask, InvocationId};
 
+use super::head::Head;
 use super::types::{DamageReason, RemovalReason};
 
 /// The longest line, newline excluded, in bytes.
@@ -39,23 +40,6 @@ struct WriteAdd<'a> {
     add: &'a DeadTask,
 }
 
-/// The fields of a dead task that the index keeps.
-#[derive(Deserialize)]
-pub(super) struct Head<'a> {
-    #[serde(borrow)]
-    pub(super) id: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) task: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) component: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) verdict: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) fingerprint: Cow<'a, str>,
-    pub(super) dead_at: u64,
-    pub(super) replays: u32,
-}
-
 #[derive(Deserialize)]
 pub(super) struct Retry<'a> {
     #[serde(borrow)]
@@ -76,14 +60,9 @@ pub(super) struct FileHead {
     pub(super) next: u64,
 }
 
-/// Everything a line may hold; `Op` is the checked form.
+/// Everything a line without a dead task may hold; `Op` is the checked form.
 #[derive(Deserialize)]
 struct Raw<'a> {
-    seq: Option<u64>,
-    #[serde(borrow)]
-    add: Option<Head<'a>>,
-    #[serde(borrow)]
-    del: Option<Head<'a>>,
     #[serde(borrow)]
     retry: Option<Retry<'a>>,
     removed: Option<Removed>,
@@ -110,16 +89,34 @@ pub(super) fn verify(line: &[u8]) -> Result<&[u8], DamageReason> {
 
 /// Checks and reads a line without its newline.
 pub(super) fn parse(line: &[u8]) -> Result<Op<'_>, DamageReason> {
-    verify(line)?;
+    let body = verify(line)?;
+    if let Some((seq, is_add, dead)) = split_entry(body) {
+        let head = Head::read(dead).ok_or(DamageReason::Content)?;
+        return Ok(if is_add { Op::Add(seq, head) } else { Op::Deleted(seq, head) });
+    }
     let raw: Raw<'_> = serde_json::from_slice(line).map_err(|_| DamageReason::Content)?;
     match raw {
-        Raw { add: Some(head), seq: Some(seq), .. } => Ok(Op::Add(seq, head)),
-        Raw { del: Some(head), seq: Some(seq), .. } => Ok(Op::Deleted(seq, head)),
         Raw { retry: Some(retry), .. } => Ok(Op::Retry(retry)),
         Raw { removed: Some(removed), .. } => Ok(Op::Removed(removed)),
         Raw { head: Some(head), .. } => Ok(Op::Head(head)),
         _ => Err(DamageReason::UnknownOperation),
     }
+}
+
+/// Takes `"seq":S,"add":` or `"seq":S,"del":` off the checked part of a line: S, whether it is an
+/// `add`, and what follows.
+fn split_entry(body: &[u8]) -> Option<(u64, bool, &[u8])> {
+    let rest = body.strip_prefix(b"\"seq\":")?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    let (digits, rest) = rest.split_at_checked(digits)?;
+    let seq = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    let add = rest.strip_prefix(b",\"add\":").map(|dead| (seq, true, dead));
+    add.or_else(|| rest.strip_prefix(b",\"del\":").map(|dead| (seq, false, dead)))
+}
+
+/// Whether the checked part of a line is an `add`.
+pub(super) fn is_add(body: &[u8]) -> bool {
+    split_entry(body).is_some_and(|(_, is_add, _)| is_add)
 }
 
 /// The whole dead task of an `add` line without its newline; `None` when it was deleted in place.
@@ -131,13 +128,6 @@ pub(super) fn parse_dead_task(line: &[u8]) -> Result<Option<DeadTask>, DamageRea
     verify(line)?;
     let whole: Whole = serde_json::from_slice(line).map_err(|_| DamageReason::Content)?;
     Ok(whole.add)
-}
-
-/// Whether the checked part of a line is an `add`, by its first bytes.
-pub(super) fn is_add(body: &[u8]) -> bool {
-    let digits = body.strip_prefix(b"\"seq\":").unwrap_or_default();
-    let rest = digits.iter().position(|byte| !byte.is_ascii_digit());
-    rest.and_then(|at| digits.get(at..)).is_some_and(|rest| rest.starts_with(b",\"add\":"))
 }
 
 /// Where the next line may begin inside a damaged one.

@@ -16,6 +16,7 @@
 mod compact;
 mod disk;
 mod error;
+mod head;
 mod index;
 mod kinds;
 mod line;

@@ -6,7 +6,7 @@
 //!    A is whole); 3. append the line `adopted-by B` to A's lock file and sync it: from here on A is
 //!    void and the copies are valid; 4. append `ADOPTED A` to B, sync; 5. delete A, its lock file last.
 //! Whoever reads A first looks for the line; whoever reads B without an `ADOPTED` record looks for
-//! a lock file that names B.
+//! a lock file that names B. So a void log is deleted by others only after its adopter is gone.
 //!
 //! Invariants: no invocation is lost or doubled by a crash between any two steps; a log that cannot
 //! be read is left where it is and reported; damaged places are kept beside it before it goes.
@@ -18,9 +18,10 @@ use std::sync::Arc;
 use wasmq_core::state::{Entry, Ledger};
 use wasmq_core::{InvocationId, Timestamp, event};
 use wasmq_wal::disk::{Disk, OpenMode};
-use wasmq_wal::{Claim as LogClaim, Orphan, Record, RecordRef, ScanReport, WalId};
+use wasmq_wal::{Claim as LogClaim, Listing, Orphan, Record, RecordRef, ScanReport, WalId};
 
 use super::disk::{DiskJournal, payload_in};
+use super::hand_over::{is_for_others, pending_from, settle_pending};
 use super::schedule::inline;
 use super::{Adopted, Enqueued, JournalError, Payload, ReplayHook};
 
@@ -65,18 +66,49 @@ pub(super) fn adopt_free_logs(
     replayed: &mut ReplayHook<'_>,
 ) -> Result<Adopted, JournalError> {
     let mut adopted = Adopted::default();
+    while adopt_pass(journal, now, replayed, &mut adopted)? {}
+    Ok(adopted)
+}
+
+/// One look at the directory. Returns whether another can do more, because a void log waited for the
+/// one that had adopted it.
+fn adopt_pass(
+    journal: &mut DiskJournal,
+    now: Timestamp,
+    replayed: &mut ReplayHook<'_>,
+    adopted: &mut Adopted,
+) -> Result<bool, JournalError> {
     let listing = wasmq_wal::list(journal.disk.as_ref(), &journal.dir)?;
-    for log in listing.wals {
-        if log.id == journal.id {
+    let (mut waiting, mut taken) = (false, false);
+    for log in &listing.wals {
+        if log.id == journal.id || is_for_others(journal, log.id) {
+            continue;
+        }
+        if is_evidence(journal, log.id, &listing) || awaits_its_source(journal, log.id, &listing) {
+            waiting = true;
             continue;
         }
         match wasmq_wal::claim(Arc::clone(&journal.disk), &journal.dir, log.id) {
-            Ok(LogClaim::Claimed(orphan)) => adopt_one(journal, orphan, now, replayed, &mut adopted)?,
+            Ok(LogClaim::Claimed(orphan)) => taken |= adopt_one(journal, orphan, now, replayed, adopted)?,
             Ok(LogClaim::Held | LogClaim::Gone) => {}
             Err(error) => tracing::error!(log = %log.id, %error, "a log cannot be taken over and was left alone"),
         }
     }
-    Ok(adopted)
+    Ok(waiting && taken)
+}
+
+/// Whether the lock file of a void log is still needed: it says that the copies in another log, which
+/// is still there, are valid.
+fn is_evidence(journal: &DiskJournal, id: WalId, listing: &Listing) -> bool {
+    let adopter = lock_text(journal.disk.as_ref(), &journal.dir, id).as_deref().and_then(adopter_of);
+    adopter.is_some_and(|adopter| adopter != journal.id && listing.wals.iter().any(|log| log.id == adopter))
+}
+
+/// Whether a log was written by a hand-over that is not complete, and its source, which decides, is
+/// still there.
+fn awaits_its_source(journal: &DiskJournal, id: WalId, listing: &Listing) -> bool {
+    let source = lock_text(journal.disk.as_ref(), &journal.dir, id).as_deref().and_then(pending_from);
+    source.is_some_and(|source| listing.wals.iter().any(|log| log.id == source))
 }
 
 fn adopt_one(
@@ -85,15 +117,17 @@ fn adopt_one(
     now: Timestamp,
     replayed: &mut ReplayHook<'_>,
     adopted: &mut Adopted,
-) -> Result<(), JournalError> {
+) -> Result<bool, JournalError> {
     if adopter_of(orphan.lock_text()).is_some() {
-        return delete(orphan);
+        delete(orphan);
+        return Ok(true);
     }
+    settle_pending(&journal.disk, &journal.dir, orphan.id())?;
     let Replayed { ledger, report } = match replay(journal, &orphan) {
         Ok(replayed) => replayed,
         Err(error) => {
             tracing::error!(log = %orphan.id(), %error, "a log cannot be read and was left where it is");
-            return Ok(());
+            return Ok(false);
         }
     };
     keep_damage(journal, &orphan, &report);
@@ -107,19 +141,19 @@ fn adopt_one(
         && let Err(error) = replayed(&replays)
     {
         tracing::error!(log = %orphan.id(), error, "a log with replays waits until the dead letter queue can be written");
-        return Ok(());
+        return Ok(false);
     }
     adopted.logs += 1;
     copy_and_commit(journal, &mut orphan, entries, now, adopted)?;
-    delete(orphan)
+    delete(orphan);
+    Ok(true)
 }
 
-fn delete(orphan: Orphan) -> Result<(), JournalError> {
+fn delete(orphan: Orphan) {
     let id = orphan.id();
     if let Err(error) = orphan.delete() {
         tracing::warn!(log = %id, %error, "a log that has been taken over could not be deleted; that is tried again");
     }
-    Ok(())
 }
 
 /// Reads a whole log. Copies in it that were never confirmed count when the log they came from says
@@ -149,7 +183,9 @@ fn keep_damage(journal: &DiskJournal, orphan: &Orphan, report: &ScanReport) {
     }
     for damage in &report.damaged {
         match wasmq_wal::quarantine(journal.disk.as_ref(), &damage.path, damage.offset, damage.bytes) {
-            Ok(kept) => tracing::error!(%damage, kept = ?kept, "a damaged place in a log was set aside; the rest was read"),
+            Ok(kept) => {
+                tracing::error!(%damage, kept = ?kept, "a damaged place in a log was set aside; the rest was read")
+            }
             Err(error) => tracing::error!(%damage, %error, "a damaged place in a log could not be set aside"),
         }
     }
@@ -173,7 +209,9 @@ fn copy_and_commit(
                 let place = journal.append_entry(event::kind::COPIED, &entry, &payload)?;
                 copies.push(entry.with_payload(place));
             }
-            Err(error) => tracing::error!(id = %entry.invocation.id, %error, "the payload of an invocation cannot be read; its damaged record was set aside"),
+            Err(error) => {
+                tracing::error!(id = %entry.invocation.id, %error, "the payload of an invocation cannot be read; its damaged record was set aside")
+            }
         }
     }
     if !copies.is_empty() {

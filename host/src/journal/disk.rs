@@ -60,6 +60,8 @@ pub struct DiskJournal {
     options: JournalOptions,
     /// Since when something waits for a sync.
     dirty_since: Option<Stopwatch>,
+    /// The log of the last hand-over, which is for others.
+    pub(super) handed_over: Option<(WalId, Stopwatch)>,
 }
 
 impl DiskJournal {
@@ -80,6 +82,7 @@ impl DiskJournal {
             scratch: Vec::with_capacity(1024),
             options,
             dirty_since: None,
+            handed_over: None,
         })
     }
 
@@ -89,14 +92,19 @@ impl DiskJournal {
         self.id
     }
 
-    fn append(&mut self, kind: u8, payload: &[u8]) -> Result<RecordRef, JournalError> {
+    pub(super) fn append(&mut self, kind: u8, payload: &[u8]) -> Result<RecordRef, JournalError> {
         let at = self.wal.append(kind, &[&self.scratch, payload])?;
         self.dirty_since.get_or_insert_with(Stopwatch::start);
         Ok(at)
     }
 
     /// Appends the whole state of an entry and says where its payload is from now on.
-    pub(super) fn append_entry<P>(&mut self, kind: u8, entry: &Entry<P>, payload: &[u8]) -> Result<Payload, JournalError> {
+    pub(super) fn append_entry<P>(
+        &mut self,
+        kind: u8,
+        entry: &Entry<P>,
+        payload: &[u8],
+    ) -> Result<Payload, JournalError> {
         self.scratch.clear();
         event::encode_entry(&mut self.scratch, entry);
         let at = self.append(kind, payload)?;
@@ -135,7 +143,9 @@ impl DiskJournal {
         wasmq_wal::scan_one_segment(self.disk.as_ref(), &self.dir, self.id, sequence, &mut |record| {
             if let Ok(Some(Event::Enqueued(invocation, _))) = event::decode(record.kind, record.body) {
                 ids.push(invocation.id);
-            } else if let Ok(Some(Event::Snapshot(entry, _) | Event::Copied(entry, _))) = event::decode(record.kind, record.body) {
+            } else if let Ok(Some(Event::Snapshot(entry, _) | Event::Copied(entry, _))) =
+                event::decode(record.kind, record.body)
+            {
                 ids.push(entry.invocation.id);
             }
             ControlFlow::Continue(())
@@ -166,7 +176,12 @@ pub(super) fn new_log_id() -> WalId {
 
 /// The payload inside the body of a record that has one.
 pub(super) fn payload_in(kind: u8, body: &[u8], at: RecordRef) -> Result<&[u8], JournalError> {
-    event::payload_of(kind, body).map_err(|reason| JournalError::Record { kind, segment: at.segment, offset: at.offset, reason })
+    event::payload_of(kind, body).map_err(|reason| JournalError::Record {
+        kind,
+        segment: at.segment,
+        offset: at.offset,
+        reason,
+    })
 }
 
 impl LiveStore for DiskJournal {
@@ -288,6 +303,10 @@ impl LiveStore for DiskJournal {
 
     fn adopt(&mut self, now: Timestamp, replayed: &mut ReplayHook<'_>) -> Result<Adopted, JournalError> {
         super::adopt::adopt_free_logs(self, now, replayed)
+    }
+
+    fn hand_over(&mut self, limit: usize) -> Result<usize, JournalError> {
+        super::hand_over::hand_over(self, limit)
     }
 
     fn compact(&mut self) -> Result<(), JournalError> {

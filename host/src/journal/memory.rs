@@ -108,6 +108,10 @@ impl LiveStore for MemoryJournal {
         Ok(Adopted::default())
     }
 
+    fn hand_over(&mut self, _limit: usize) -> Result<usize, JournalError> {
+        Ok(0)
+    }
+
     fn compact(&mut self) -> Result<(), JournalError> {
         Ok(())
     }

@@ -10,9 +10,12 @@
 mod adopt;
 mod disk;
 mod error;
+mod hand_over;
 mod memory;
 mod read;
 mod schedule;
+#[cfg(test)]
+mod tests;
 
 pub use disk::{DiskJournal, Durability, JournalOptions};
 pub use error::JournalError;
@@ -156,6 +159,13 @@ pub trait LiveStore: Send {
     /// # Errors
     /// When this store itself cannot be written.
     fn adopt(&mut self, now: Timestamp, replayed: &mut ReplayHook<'_>) -> Result<Adopted, JournalError>;
+
+    /// Moves up to `limit` ready invocations into a log of their own and lets go of it, so that a
+    /// worker with nothing to do can adopt it. Returns how many.
+    ///
+    /// # Errors
+    /// When the logs cannot be written; the store is then unusable.
+    fn hand_over(&mut self, limit: usize) -> Result<usize, JournalError>;
 
     /// Bounds the disk use by live data; does a bounded piece of work.
     ///

@@ -8,14 +8,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use wasmq_core::state::{Entry, Ledger};
 use wasmq_core::event::Outcome;
+use wasmq_core::state::{Entry, Ledger};
 use wasmq_core::{Invocation, InvocationId, event};
 use wasmq_wal::disk::{Disk, LockAttempt};
 use wasmq_wal::{Claim as LogClaim, Options, Record, Stranger, StrangerKind, Wal, WalId};
 
 use super::adopt::{adopter_of, apply, lock_text};
 use super::disk::{new_log_id, payload_in};
+use super::hand_over::pending_from;
 use super::{JournalError, Payload};
 
 /// A live invocation as a reader sees it.
@@ -57,7 +58,8 @@ pub fn read_all(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Snapshot, JournalErr
         }
     }
     for log in &listing.wals {
-        if !adopters.contains_key(&log.id) {
+        let pending = lock_text(disk.as_ref(), dir, log.id).as_deref().and_then(pending_from).is_some();
+        if !adopters.contains_key(&log.id) && !pending {
             let named = adopters.values().any(|adopter| *adopter == log.id);
             read_one(disk, dir, log.id, named, &mut snapshot);
         }
@@ -68,7 +70,9 @@ pub fn read_all(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Snapshot, JournalErr
 fn describe_stranger(stranger: &Stranger) -> String {
     let path = stranger.path.display();
     match stranger.kind {
-        StrangerKind::OtherVersion(version) => format!("{path} is of format version {version}, which this wasmq does not know; it was not touched"),
+        StrangerKind::OtherVersion(version) => {
+            format!("{path} is of format version {version}, which this wasmq does not know; it was not touched")
+        }
         StrangerKind::NotAFile => format!("{path} has the name of a log but is not a file; it was not touched"),
         StrangerKind::BadName => format!("{path} looks like a log by its name but is none; it was not touched"),
     }
@@ -201,7 +205,12 @@ impl OutsideLog {
 ///
 /// # Errors
 /// When the log is there but cannot be read.
-pub fn log_holds_replay(disk: &dyn Disk, dir: &Path, log: &str, wanted: &[(InvocationId, u32)]) -> Result<Option<Vec<InvocationId>>, JournalError> {
+pub fn log_holds_replay(
+    disk: &dyn Disk,
+    dir: &Path,
+    log: &str,
+    wanted: &[(InvocationId, u32)],
+) -> Result<Option<Vec<InvocationId>>, JournalError> {
     let Ok(id) = log.parse::<WalId>() else { return Ok(None) };
     let listing = wasmq_wal::list(disk, dir)?;
     if !listing.wals.iter().any(|known| known.id == id) {

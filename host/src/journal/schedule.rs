@@ -128,6 +128,27 @@ impl Schedule {
         }
     }
 
+    /// Takes up to `limit` ready invocations out of the queues: those that would start last. They stay
+    /// in the ledger until [`Schedule::handed_over`].
+    pub(super) fn take_last_ready(&mut self, limit: usize) -> Vec<InvocationId> {
+        let mut taken = Vec::new();
+        for queue in &mut self.ready {
+            let keep = queue.len().saturating_sub(limit - taken.len());
+            taken.extend(queue.drain(keep..));
+            if taken.len() >= limit {
+                break;
+            }
+        }
+        taken
+    }
+
+    /// Forgets invocations that [`Schedule::take_last_ready`] gave and another log holds now.
+    pub(super) fn handed_over(&mut self, ids: &[InvocationId]) {
+        for entry in ids.iter().filter_map(|id| self.ledger.remove(id)) {
+            self.live_bytes = self.live_bytes.saturating_sub(size_of_entry(&entry));
+        }
+    }
+
     pub(super) fn get(&self, id: &InvocationId) -> Option<&Entry<Payload>> {
         self.ledger.get(id)
     }
@@ -344,6 +365,18 @@ mod tests {
         assert_eq!(claimed(&mut schedule, 5), []);
         schedule.deployed(Some(&"t".parse().unwrap()));
         assert_eq!(claimed(&mut schedule, 5), [id(1)]);
+    }
+
+    #[test]
+    fn those_that_would_start_last_are_handed_over() {
+        let mut schedule = Schedule::default();
+        for (n, priority) in [(1, 0), (2, 9), (3, 0), (4, 0)] {
+            schedule.insert(entry(n, 1, priority), Timestamp(5));
+        }
+        let taken = schedule.take_last_ready(2);
+        assert_eq!(taken, [id(3), id(4)]);
+        schedule.handed_over(&taken);
+        assert_eq!(claimed(&mut schedule, 5), [id(2), id(1)]);
     }
 
     #[test]

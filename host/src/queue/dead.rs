@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use wasmq_core::{DeadTask, InvocationId, TaskName};
 
-use super::retry::{Component, How, Refused, RetryReport, Retried};
+use super::retry::{Component, How, Refused, Retried, RetryReport};
 use super::{Inner, QueueError};
 use crate::clock;
 use crate::dlq::{Counts, Cursor, Filter, Group, RemovalReason, Standing};
@@ -249,7 +249,11 @@ impl DeadTasks {
 
     /// Visits a selection as it is now, in batches of ids. Ids given by hand are visited even when
     /// they are not there, so that each gets its answer.
-    fn for_batches(&self, selection: &Selection, mut visit: impl FnMut(&[InvocationId], u64) -> Result<(), QueueError>) -> Result<(), QueueError> {
+    fn for_batches(
+        &self,
+        selection: &Selection,
+        mut visit: impl FnMut(&[InvocationId], u64) -> Result<(), QueueError>,
+    ) -> Result<(), QueueError> {
         if let Selection::Ids(ids) = selection {
             let mut seen = 0;
             return ids.chunks(BATCH).try_for_each(|chunk| {

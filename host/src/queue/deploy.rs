@@ -58,7 +58,10 @@ impl Queue {
         inner.registry.store_component(component, &inspection.digest)?;
         let stopwatch = Stopwatch::start();
         let mut load = || Ok(component.to_vec());
-        inner.compiler()?.prepare(inspection.digest, &mut load).map_err(|error| QueueError::Prepare(error.to_string()))?;
+        inner
+            .compiler()?
+            .prepare(inspection.digest, &mut load)
+            .map_err(|error| QueueError::Prepare(error.to_string()))?;
         let compile_ms = u64::try_from(stopwatch.elapsed().as_millis()).unwrap_or(u64::MAX);
         let version = NewVersion {
             digest: inspection.digest,
@@ -131,7 +134,8 @@ impl Inner {
     /// The engine of processes that only compile, made when it is first needed.
     pub(super) fn compiler(&self) -> Result<&Runtime, QueueError> {
         if self.compiler.get().is_none() {
-            let options = RuntimeOptions { cache_dir: Some(self.layout.cache()), max_concurrent: 1, purpose: Purpose::Once };
+            let options =
+                RuntimeOptions { cache_dir: Some(self.layout.cache()), max_concurrent: 1, purpose: Purpose::Once };
             let runtime = Runtime::new(&options).map_err(|error| QueueError::Prepare(error.to_string()))?;
             let _ = self.compiler.set(runtime);
         }

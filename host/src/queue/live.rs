@@ -140,7 +140,13 @@ impl Queue {
         status.problems = snapshot.problems;
         let damaged = inner.dlq.damage()?;
         status.problems.extend(damaged.iter().map(|place| {
-            format!("{}, line {}, offset {}: a damaged line, {}; the others are read", place.path.display(), place.line, place.offset, place.reason)
+            format!(
+                "{}, line {}, offset {}: a damaged line, {}; the others are read",
+                place.path.display(),
+                place.line,
+                place.offset,
+                place.reason
+            )
         }));
         status.dead = Some(inner.dlq.counts()?.total);
         Ok(status)
@@ -203,7 +209,11 @@ impl Queue {
             }
         }
         if inner.options.store == StoreKind::Dir && inner.snapshot()?.entries.contains_key(&id) {
-            return if clients.is_empty() { inner.cancel_offline(id) } else { Err(QueueError::Server(format!("{id} is between two workers; try again in a second"))) };
+            return if clients.is_empty() {
+                inner.cancel_offline(id)
+            } else {
+                Err(QueueError::Server(format!("{id} is between two workers; try again in a second")))
+            };
         }
         if inner.options.store == StoreKind::Dir && inner.dlq.get(id)?.is_some() {
             return Err(QueueError::Server(format!("{id} is a dead task; delete it with: wasmq dlq delete {id}")));
@@ -223,11 +233,7 @@ impl Inner {
 
     /// Takes the log over that holds the invocation, ends it there, and lets go again.
     fn cancel_offline(&self, id: InvocationId) -> Result<InvocationId, QueueError> {
-        if journal::end_in_free_log(&self.disk, &self.layout.journal(), id)? {
-            Ok(id)
-        } else {
-            Err(self.no_server())
-        }
+        if journal::end_in_free_log(&self.disk, &self.layout.journal(), id)? { Ok(id) } else { Err(self.no_server()) }
     }
 
     /// The one invocation, live or dead, whose id is or begins with a text.
@@ -239,7 +245,8 @@ impl Inner {
             return Err(QueueError::NotAnId(text.chars().take(80).collect()));
         }
         let text = text.to_ascii_lowercase();
-        let mut ids: Vec<InvocationId> = self.snapshot()?.entries.into_keys().filter(|id| id.to_string().starts_with(&text)).collect();
+        let mut ids: Vec<InvocationId> =
+            self.snapshot()?.entries.into_keys().filter(|id| id.to_string().starts_with(&text)).collect();
         let mut more = 0;
         match self.dlq.find(&text)? {
             crate::dlq::Found::None => {}
@@ -269,17 +276,20 @@ impl Inner {
             Phase::Running(started) if live.owned => LivePhase::Running { since: started.at },
             Phase::Running(_) => LivePhase::Orphaned,
             Phase::Queued { due } if *due > now => LivePhase::Delayed,
-            Phase::Queued { .. } => match self.registry.tasks().map(|tasks| tasks.resolve(&invocation.task, &invocation.pin).is_ok()) {
-                Ok(false) => LivePhase::AwaitingDeploy,
-                _ => LivePhase::Ready,
-            },
+            Phase::Queued { .. } => {
+                match self.registry.tasks().map(|tasks| tasks.resolve(&invocation.task, &invocation.pin).is_ok()) {
+                    Ok(false) => LivePhase::AwaitingDeploy,
+                    _ => LivePhase::Ready,
+                }
+            }
         }
     }
 
     fn live(&self, live: &LiveEntry, now: Timestamp) -> Live {
         let entry = &live.entry;
         let invocation = &entry.invocation;
-        let resolved = self.registry.tasks().ok().and_then(|tasks| tasks.resolve(&invocation.task, &invocation.pin).ok());
+        let resolved =
+            self.registry.tasks().ok().and_then(|tasks| tasks.resolve(&invocation.task, &invocation.pin).ok());
         Live {
             id: invocation.id,
             task: invocation.task.clone(),
@@ -290,14 +300,19 @@ impl Inner {
             },
             enqueued_at: invocation.enqueued_at,
             attempts: entry.attempts,
-            max_attempts: invocation.max_attempts.map(|own| own.get()).or_else(|| resolved.map(|resolved| resolved.settings.max_attempts)),
+            max_attempts: invocation
+                .max_attempts
+                .map(|own| own.get())
+                .or_else(|| resolved.map(|resolved| resolved.settings.max_attempts)),
             replays: invocation.replays,
             priority: invocation.priority,
             history: entry.history.clone(),
             metadata: invocation.metadata.clone(),
             payload_bytes: match &entry.payload {
                 journal::Payload::Inline(bytes) => Some(bytes.len() as u64),
-                journal::Payload::InLog(..) => journal::read_payload(self.disk.as_ref(), &self.layout.journal(), live).ok().map(|bytes| bytes.len() as u64),
+                journal::Payload::InLog(..) => journal::read_payload(self.disk.as_ref(), &self.layout.journal(), live)
+                    .ok()
+                    .map(|bytes| bytes.len() as u64),
             },
             suspect: entry.suspicion != Suspicion::None,
         }

@@ -47,8 +47,8 @@ use std::sync::Arc;
 use wasmq_wal::disk::{Disk, RealDisk};
 
 pub use crate::dlq::{Counts as DeadCounts, Group};
-pub use crate::registry::{Task, Unresolved, Version};
 pub use crate::journal::Counts as LiveCounts;
+pub use crate::registry::{Task, Unresolved, Version};
 pub use crate::runtime::{Inspection, MAX_COMPONENT_BYTES, Rejection, Shape, inspect};
 pub use crate::store::{Fsync, StoreKind};
 pub use crate::supervisor::{ServerFigures, WorkerStatus};
@@ -59,7 +59,7 @@ pub use enqueue::NewInvocation;
 pub use error::QueueError;
 pub use live::{Live, LiveFilter, LivePhase, Shown, Status};
 pub use once::{OnceRequest, run_once};
-pub use retry::{Component, Refused, RetryReport, Retried};
+pub use retry::{Component, Refused, Retried, RetryReport};
 
 use crate::dlq::{DeadTaskStore, DiskDlq, NoDlq};
 use crate::registry::Registry;

@@ -32,7 +32,8 @@ pub fn run_once(component: &[u8], request: &OnceRequest) -> Result<AttemptReport
     let options = Options { cache_dir: None, max_concurrent: 1, purpose: Purpose::Once };
     let runtime = Runtime::new(&options).map_err(|error| QueueError::Prepare(error.to_string()))?;
     let mut load = || Ok(component.to_vec());
-    let prepared = runtime.prepare(inspection.digest, &mut load).map_err(|error| QueueError::Prepare(error.to_string()))?;
+    let prepared =
+        runtime.prepare(inspection.digest, &mut load).map_err(|error| QueueError::Prepare(error.to_string()))?;
     let facts = Facts {
         id: clock::new_invocation_id(),
         task: request.task.as_str(),

@@ -168,7 +168,9 @@ impl Inner {
         let by_number = self.choose(&dead.task, &dead.version.to_string());
         let version = match by_number {
             Ok(version) if version.digest == dead.component => version,
-            Ok(_) | Err(QueueError::Unresolved(Unresolved::NoVersion { .. })) => self.choose(&dead.task, &dead.component.to_string())?,
+            Ok(_) | Err(QueueError::Unresolved(Unresolved::NoVersion { .. })) => {
+                self.choose(&dead.task, &dead.component.to_string())?
+            }
             Err(error) => return Err(error),
         };
         Ok((Pin::Version(version.number), version.number, version.digest))

@@ -5,15 +5,17 @@
 //! only a failure needs.
 
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::time::Instant;
 use wasmq_core::report::{FailureReport, Usage};
 use wasmq_core::{AttemptReport, InvocationId, Millis, Settings, Verdict};
 use wasmtime::{PoolConcurrencyLimitError, Store, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 
+use super::Runtime;
 use super::bindings::wasmq::task::types::{Failure, Invocation};
 use super::drive::{Driven, Elapsed};
 use super::failure;
@@ -21,11 +23,10 @@ use super::limits::MemoryLimiter;
 use super::prepare::{Prepared, Program};
 use super::state::{Cancel, Command, ProgressSink, State};
 use super::ticker::Running;
-use super::Runtime;
 
 /// What an attempt may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Wall-clock time from start to end.
     pub timeout: Millis,
     /// All linear memories and tables together, in bytes.
@@ -42,7 +43,7 @@ impl From<&Settings> for Limits {
 
 /// The facts of an invocation, the same in every attempt.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     /// The invocation.
     pub id: InvocationId,
     /// The name of the task.
@@ -59,7 +60,7 @@ pub struct Facts<'a> {
 
 /// Everything that goes into one attempt.
 #[derive(Clone)]
-pub struct Input<'a> {
+pub(crate) struct Input<'a> {
     /// The facts of the invocation.
     pub facts: Facts<'a>,
     /// The payload.
@@ -113,20 +114,20 @@ impl Drop for Place<'_> {
 
 /// What one turn at the pool gave.
 enum Turn {
-    Done(Box<AttemptReport>),
+    Done(AttemptReport),
     NoPlace,
 }
 
 impl Runtime {
     /// Runs one attempt. Drive it on a tokio runtime with timers; as many as wanted may run at once
     /// on one thread. Dropping the future stops the guest.
-    pub async fn run(&self, prepared: &Prepared, input: Input<'_>) -> AttemptReport {
+    pub(crate) async fn run(&self, prepared: &Prepared, input: Input<'_>) -> AttemptReport {
         let started = Instant::now();
         loop {
             // Made before the try, so that a place that is freed during it is noticed.
             let freed = self.place_freed.notified();
             match self.turn(prepared, &input, started).await {
-                Turn::Done(report) => return *report,
+                Turn::Done(report) => return report,
                 Turn::NoPlace => {
                     if let Some(report) = wait(freed, &input, started).await {
                         return report;
@@ -156,8 +157,12 @@ impl Runtime {
             return Turn::NoPlace;
         }
         drop(place);
-        let usage = Usage { memory_peak_bytes: state.limiter.peak_bytes(), cpu_us: micros(busy), wall_us: micros(started.elapsed()) };
-        Turn::Done(Box::new(report(ended, state, usage, &input.limits)))
+        let usage = Usage {
+            memory_peak_bytes: state.limiter.peak_bytes(),
+            cpu_us: micros(busy),
+            wall_us: micros(started.elapsed()),
+        };
+        Turn::Done(report(ended, state, usage, &input.limits))
     }
 
     fn store(&self, prepared: &Prepared, input: &Input<'_>) -> Store<State> {
@@ -196,7 +201,8 @@ async fn call(prepared: &Prepared, store: &mut Store<State>, input: &Input<'_>) 
                 Err(error) => return Ended::NotInstantiated(error),
             };
             let id = input.facts.id.to_string();
-            let metadata: Vec<(&str, &str)> = input.facts.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            let metadata: Vec<(&str, &str)> =
+                input.facts.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
             let facts = Invocation {
                 id: &id,
                 task: input.facts.task,
@@ -227,7 +233,7 @@ async fn call(prepared: &Prepared, store: &mut Store<State>, input: &Input<'_>) 
 /// Waits for a place in the pool, at most until the attempt's deadline.
 async fn wait(freed: Notified<'_>, input: &Input<'_>, started: Instant) -> Option<AttemptReport> {
     let deadline = started + input.limits.timeout.to_std();
-    tokio::time::timeout_at(deadline.into(), freed).await.err()?;
+    tokio::time::timeout_at(deadline, freed).await.err()?;
     let state = State::new(input.facts.id, MemoryLimiter::new(input.limits.memory_bytes));
     let usage = Usage { wall_us: micros(started.elapsed()), ..Usage::default() };
     Some(report(Ended::TimedOut, state, usage, &input.limits))
@@ -235,7 +241,9 @@ async fn wait(freed: Notified<'_>, input: &Input<'_>, started: Instant) -> Optio
 
 fn report(ended: Ended, mut state: State, usage: Usage, limits: &Limits) -> AttemptReport {
     let ended = match ended {
-        Ended::Output(output) if output.len() as u64 <= limits.output_bytes => return completed(output, &mut state, usage),
+        Ended::Output(output) if output.len() as u64 <= limits.output_bytes => {
+            return completed(output, &mut state, usage);
+        }
         Ended::Exited(0) => {
             let output = state.stdout.as_ref().map(super::stdio::Capture::take).unwrap_or_default();
             return completed(output, &mut state, usage);

@@ -77,7 +77,10 @@ impl Cache {
     /// Stores a component. A failure is only worth a warning: the next process compiles again.
     pub(super) fn store(&self, digest: Digest, component: &Component) {
         let path = self.path(digest);
-        let stored = component.serialize().map_err(io::Error::other).and_then(|image| write_file(&self.dir, &path, digest, &image));
+        let stored = component
+            .serialize()
+            .map_err(io::Error::other)
+            .and_then(|image| write_file(&self.dir, &path, digest, &image));
         if let Err(error) = stored {
             tracing::warn!(path = %path.display(), %error, "cannot keep the precompiled component; it will be compiled again next time");
         }
@@ -104,6 +107,8 @@ fn write_file(dir: &Path, path: &Path, digest: Digest, image: &[u8]) -> io::Resu
     Ok(())
 }
 
+// Nothing that has to last: the cache may be lost at any time, so it needs no simulated disk.
+#[allow(clippy::disallowed_methods)]
 fn load_file(engine: &Engine, path: &Path, digest: Digest) -> Result<Component, Unusable> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Unusable::Absent),

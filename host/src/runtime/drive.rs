@@ -8,9 +8,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 /// The deadline passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl<F: Future> Future for Driven<'_, F> {
             return Poll::Ready(Err(Elapsed));
         }
         let deadline = this.deadline;
-        let sleep = this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+        let sleep = this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         sleep.as_mut().poll(context).map(|()| Err(Elapsed))
     }
 }

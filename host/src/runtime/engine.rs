@@ -94,7 +94,9 @@ fn pool(max_concurrent: u32, page_map_scan: bool) -> PoolingAllocationConfig {
         .max_memory_size(MEMORY_BYTES)
         .table_elements(TABLE_ELEMENTS);
     if page_map_scan {
-        pool.pagemap_scan(Enabled::Yes).linear_memory_keep_resident(KEEP_RESIDENT_BYTES).table_keep_resident(KEEP_RESIDENT_BYTES);
+        pool.pagemap_scan(Enabled::Yes)
+            .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
+            .table_keep_resident(KEEP_RESIDENT_BYTES);
     }
     pool
 }

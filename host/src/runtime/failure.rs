@@ -16,6 +16,10 @@ use super::state::State;
 use super::stdio::OutputTooLarge;
 use super::trap;
 
+/// How the engine ends its sentence when a guest hands over more than 128 MiB in one call. The type
+/// of that error is private to the engine.
+const TOO_MUCH_AT_ONCE: &str = "fuel allocated for hostcalls has been exhausted";
+
 /// What is found out about a failure before the rest of the evidence is added.
 struct Finding {
     verdict: Verdict,
@@ -59,7 +63,9 @@ fn find(ended: Ended, state: &State, limits: &Limits) -> Finding {
             Finding::new(Verdict::OutputLimit, &message)
         }
         Ended::Exited(code) => exited(code, state),
-        Ended::TimedOut => Finding::new(Verdict::Timeout, &format!("the attempt had not ended after {} ms", limits.timeout.0)),
+        Ended::TimedOut => {
+            Finding::new(Verdict::Timeout, &format!("the attempt had not ended after {} ms", limits.timeout.0))
+        }
         Ended::Stopped(error) => stopped(&error, state),
         Ended::NotInstantiated(error) => not_instantiated(&error, state),
     }
@@ -100,6 +106,9 @@ fn stopped(error: &wasmtime::Error, state: &State) -> Finding {
     if let Some(too_large) = error.downcast_ref::<OutputTooLarge>() {
         let message = format!("the output has more bytes than the limit of {}", too_large.limit_bytes);
         return Finding::new(Verdict::OutputLimit, &message);
+    }
+    if error.root_cause().to_string().ends_with(TOO_MUCH_AT_ONCE) {
+        return Finding::new(Verdict::OutputLimit, "the task handed over more than 128 MiB in one call");
     }
     let trap = error.downcast_ref::<Trap>().copied();
     // Without a trap of the engine it was a host function or the lifting of a value that refused.
@@ -146,7 +155,7 @@ fn last_words(state: &State) -> Option<String> {
     let says_something = |line: &&str| !line.is_empty() && !line.starts_with("note: run with `RUST_BACKTRACE");
     let lines = || text.lines().map(str::trim_end).filter(says_something);
     // An interpreter written in Rust panics after the exception, so the exception comes first.
-    exception(lines()).or_else(|| panic_message(lines())).or_else(|| lines().last().map(str::to_owned))
+    exception(lines()).or_else(|| panic_message(lines())).or_else(|| lines().next_back().map(str::to_owned))
 }
 
 /// The first line behind the last traceback that is not indented.

@@ -57,17 +57,25 @@ impl State {
         let task: TaskName = wish.task.parse().map_err(|error| format!("cannot enqueue a follow-up: {error}"))?;
         if wish.payload.len() as u64 > DEFAULT_PAYLOAD_BYTES {
             let found = wish.payload.len();
-            return Err(format!("the payload of a follow-up has at most {DEFAULT_PAYLOAD_BYTES} bytes, this one has {found}"));
+            return Err(format!(
+                "the payload of a follow-up has at most {DEFAULT_PAYLOAD_BYTES} bytes, this one has {found}"
+            ));
         }
         if self.follow_ups.len() >= MAX_FOLLOW_UPS {
-            return Err(format!("an attempt may enqueue at most {MAX_FOLLOW_UPS} follow-ups; let a follow-up enqueue the rest"));
+            return Err(format!(
+                "an attempt may enqueue at most {MAX_FOLLOW_UPS} follow-ups; let a follow-up enqueue the rest"
+            ));
         }
         if self.follow_up_bytes + wish.payload.len() > MAX_FOLLOW_UP_BYTES {
-            return Err(format!("the payloads of all follow-ups of an attempt may come to at most {MAX_FOLLOW_UP_BYTES} bytes"));
+            return Err(format!(
+                "the payloads of all follow-ups of an attempt may come to at most {MAX_FOLLOW_UP_BYTES} bytes"
+            ));
         }
         let metadata_bytes: usize = wish.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
         if wish.metadata.len() > MAX_METADATA_PAIRS || metadata_bytes > MAX_METADATA_BYTES {
-            return Err(format!("the metadata of a follow-up has at most {MAX_METADATA_PAIRS} pairs and {MAX_METADATA_BYTES} bytes"));
+            return Err(format!(
+                "the metadata of a follow-up has at most {MAX_METADATA_PAIRS} pairs and {MAX_METADATA_BYTES} bytes"
+            ));
         }
         let index = u32::try_from(self.follow_ups.len()).unwrap_or(u32::MAX);
         let id = self.id.follow_up(self.replays, index);

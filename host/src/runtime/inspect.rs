@@ -71,7 +71,9 @@ pub enum Rejection {
     #[error("the file is empty; build the component again")]
     Empty,
     /// Over [`MAX_COMPONENT_BYTES`].
-    #[error("the file has {found_bytes} bytes, but a component has at most {limit_bytes}; strip debug information or leave data out")]
+    #[error(
+        "the file has {found_bytes} bytes, but a component has at most {limit_bytes}; strip debug information or leave data out"
+    )]
     TooLarge {
         /// The size of the file.
         found_bytes: u64,
@@ -79,7 +81,9 @@ pub enum Rejection {
         limit_bytes: u64,
     },
     /// Does not begin like wasm.
-    #[error("the file is not WebAssembly: it does not begin with \"\\0asm\"; pass the .wasm file that your build made{hint}")]
+    #[error(
+        "the file is not WebAssembly: it does not begin with \"\\0asm\"; pass the .wasm file that your build made{hint}"
+    )]
     NotWasm {
         /// A guess at what it is instead.
         hint: &'static str,
@@ -99,10 +103,14 @@ pub enum Rejection {
         wasip1_command: bool,
     },
     /// A component without an entry point.
-    #[error("the component exports neither wasmq:task/handler@0.1.0 nor wasi:cli/run@0.2.x; export the handler of the wasmq:task world, or build a command with a main function")]
+    #[error(
+        "the component exports neither wasmq:task/handler@0.1.0 nor wasi:cli/run@0.2.x; export the handler of the wasmq:task world, or build a command with a main function"
+    )]
     NoEntryPoint,
     /// A handler of another version.
-    #[error("the component exports {found}, but this host speaks wasmq:task@{expected}; build it against the wit of this host or use a host that speaks its version")]
+    #[error(
+        "the component exports {found}, but this host speaks wasmq:task@{expected}; build it against the wit of this host or use a host that speaks its version"
+    )]
     OtherVersion {
         /// The name it exports.
         found: String,
@@ -173,7 +181,9 @@ fn guess(bytes: &[u8]) -> &'static str {
         _ if bytes.starts_with(b"\x7fELF") => "; this is a native program",
         _ if bytes.starts_with(b"PK") => "; this is a zip archive",
         _ if bytes.starts_with(b"\x1f\x8b") => "; this is compressed with gzip",
-        _ if text.starts_with(b"(module") || text.starts_with(b"(component") => "; this is the text format, turn it into binary first",
+        _ if text.starts_with(b"(module") || text.starts_with(b"(component") => {
+            "; this is the text format, turn it into binary first"
+        }
         _ => "",
     }
 }
@@ -250,7 +260,9 @@ impl Content {
             for value in field.values.into_iter().map_while(Result::ok) {
                 let list = if field.name == "language" { &mut self.languages } else { &mut self.producers };
                 if list.len() < MAX_NOTES {
-                    list.insert(format!("{} {}", value.name, value.version).trim().chars().take(MAX_NOTE_CHARS).collect());
+                    list.insert(
+                        format!("{} {}", value.name, value.version).trim().chars().take(MAX_NOTE_CHARS).collect(),
+                    );
                 }
             }
         }
@@ -264,9 +276,14 @@ fn core_module(bytes: &[u8]) -> Rejection {
         match payload {
             Err(error) => return malformed(&error),
             Ok(Payload::ImportSection(section)) => {
-                imports_wasip1 |= section.into_imports().map_while(Result::ok).any(|import| import.module == "wasi_snapshot_preview1");
+                imports_wasip1 |= section
+                    .into_imports()
+                    .map_while(Result::ok)
+                    .any(|import| import.module == "wasi_snapshot_preview1");
             }
-            Ok(Payload::ExportSection(section)) => has_start |= section.into_iter().map_while(Result::ok).any(|export| export.name == "_start"),
+            Ok(Payload::ExportSection(section)) => {
+                has_start |= section.into_iter().map_while(Result::ok).any(|export| export.name == "_start")
+            }
             Ok(_) => {}
         }
     }

@@ -52,23 +52,23 @@ use wasmq_core::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
-pub use attempt::{Facts, Input, Limits};
+pub(crate) use attempt::{Facts, Input, Limits};
 pub use inspect::{Inspection, MAX_COMPONENT_BYTES, Rejection, Shape, inspect};
-pub use prepare::{PrepareError, Prepared};
-pub use state::{Cancel, Progress, ProgressSink};
+pub(crate) use prepare::Prepared;
+pub(crate) use state::Cancel;
 
 use cache::Cache;
 use state::State;
 use ticker::Ticker;
 
 /// The version of the WIT package that this host speaks.
-pub const WIT_VERSION: &str = "0.1.0";
+pub(crate) const WIT_VERSION: &str = "0.1.0";
 /// The version of the engine, for reports and dead tasks.
-pub const ENGINE_VERSION: &str = "48.0.8";
+pub(crate) const ENGINE_VERSION: &str = "48.0.8";
 
 /// What a process needs the runtime for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// Many attempts at once: instances come from a pool.
     #[default]
     Serve,
@@ -79,7 +79,7 @@ pub enum Purpose {
 
 /// How to set up a [`Runtime`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Where compiled code is kept between processes; without it every process compiles for itself.
     /// The directory must be writable for the operator alone.
     pub cache_dir: Option<PathBuf>,
@@ -91,7 +91,7 @@ pub struct Options {
 
 /// Where instances get their memory from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allocator {
+pub(crate) enum Allocator {
     /// A pool that was reserved at the start.
     Pooling {
         /// Whether the kernel can say which pages of a memory were touched (Linux 6.7 and later),
@@ -107,7 +107,7 @@ pub enum Allocator {
 
 /// Why the runtime cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum RuntimeError {
+pub(crate) enum RuntimeError {
     /// The engine does not accept its settings on this machine.
     #[error("cannot set up the wasm engine: {0}")]
     Engine(String),
@@ -120,7 +120,7 @@ pub enum RuntimeError {
 }
 
 /// The engine and everything that is shared by all attempts of a process.
-pub struct Runtime {
+pub(crate) struct Runtime {
     engine: Engine,
     allocator: Allocator,
     linker: Linker<State>,
@@ -138,13 +138,14 @@ impl Runtime {
     ///
     /// # Errors
     /// See [`RuntimeError`]. A pool that cannot be reserved is not an error: see [`Self::allocator`].
-    pub fn new(options: &Options) -> Result<Self, RuntimeError> {
+    pub(crate) fn new(options: &Options) -> Result<Self, RuntimeError> {
         let (engine, allocator) = match options.purpose {
             Purpose::Serve => engine::for_running(options.max_concurrent)?,
             Purpose::Once => engine::for_compiling()?,
         };
         let linker = linker::build(&engine).map_err(|error| RuntimeError::Linker(format!("{error:#}")))?;
         let cache = options.cache_dir.as_deref().map(|root| Cache::new(root, &engine::key(&engine)));
+        tracing::debug!(?allocator, "the wasm engine is set up");
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
         Ok(Self {
             engine,
@@ -160,20 +161,17 @@ impl Runtime {
 
     /// Where instances get their memory from.
     #[must_use]
-    pub const fn allocator(&self) -> &Allocator {
+    #[allow(dead_code, reason = "for status output and tests")]
+    pub(crate) const fn allocator(&self) -> &Allocator {
         &self.allocator
-    }
-
-    /// The name under which this engine keeps compiled code; equal names mean that one can load what
-    /// the other has compiled.
-    #[must_use]
-    pub fn engine_key(&self) -> String {
-        engine::key(&self.engine)
     }
 }
 
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runtime").field("allocator", &self.allocator).field("running", &self.ticker.count()).finish_non_exhaustive()
+        f.debug_struct("Runtime")
+            .field("allocator", &self.allocator)
+            .field("running", &self.ticker.count())
+            .finish_non_exhaustive()
     }
 }

@@ -61,6 +61,10 @@ impl Observed {
 
     /// The short names, in a fixed order.
     pub(super) fn names(self) -> Vec<String> {
-        Observation::ALL.iter().filter(|what| self.0 & (1 << **what as u16) != 0).map(|what| what.name().to_owned()).collect()
+        Observation::ALL
+            .iter()
+            .filter(|what| self.0 & (1 << **what as u16) != 0)
+            .map(|what| what.name().to_owned())
+            .collect()
     }
 }

@@ -16,7 +16,7 @@ use super::state::State;
 use super::{Runtime, Shape};
 
 /// A component that is ready to be run.
-pub struct Prepared {
+pub(crate) struct Prepared {
     digest: Digest,
     pub(super) program: Program,
 }
@@ -28,15 +28,9 @@ pub(super) enum Program {
 }
 
 impl Prepared {
-    /// The digest of the component.
-    #[must_use]
-    pub const fn digest(&self) -> Digest {
-        self.digest
-    }
-
     /// Which export is called.
     #[must_use]
-    pub const fn shape(&self) -> Shape {
+    pub(crate) const fn shape(&self) -> Shape {
         match self.program {
             Program::Typed(_) => Shape::Typed,
             Program::Command(_) => Shape::Command,
@@ -52,7 +46,7 @@ impl std::fmt::Debug for Prepared {
 
 /// Why a component cannot be made ready.
 #[derive(Debug, thiserror::Error)]
-pub enum PrepareError {
+pub(crate) enum PrepareError {
     /// The file could not be read.
     #[error("cannot read the component {digest}")]
     Read {
@@ -97,7 +91,11 @@ impl Runtime {
     ///
     /// # Errors
     /// See [`PrepareError`]. A cache that is damaged or cannot be written is not an error.
-    pub fn prepare(&self, digest: Digest, load: &mut dyn FnMut() -> io::Result<Vec<u8>>) -> Result<Arc<Prepared>, PrepareError> {
+    pub(crate) fn prepare(
+        &self,
+        digest: Digest,
+        load: &mut dyn FnMut() -> io::Result<Vec<u8>>,
+    ) -> Result<Arc<Prepared>, PrepareError> {
         if let Some(prepared) = self.prepared(digest) {
             return Ok(prepared);
         }
@@ -118,23 +116,29 @@ impl Runtime {
 
     /// Whether a digest is ready, without doing anything about it.
     #[must_use]
-    pub fn prepared(&self, digest: Digest) -> Option<Arc<Prepared>> {
+    pub(crate) fn prepared(&self, digest: Digest) -> Option<Arc<Prepared>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 
     /// Lets go of a component. Attempts that run it are not disturbed; the cache on disk stays.
-    pub fn forget(&self, digest: Digest) {
+    #[allow(dead_code, reason = "for whoever removes versions from a running worker")]
+    pub(crate) fn forget(&self, digest: Digest) {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner).remove(&digest);
     }
 
     fn keep(&self, digest: Digest, component: &Component) -> Result<Arc<Prepared>, PrepareError> {
-        let program = self.link(component).map_err(|error| PrepareError::Link { digest, reason: format!("{error:#}") })?;
+        let program =
+            self.link(component).map_err(|error| PrepareError::Link { digest, reason: format!("{error:#}") })?;
         let prepared = Arc::new(Prepared { digest, program });
         let mut map = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(map.entry(digest).or_insert(prepared)))
     }
 
-    fn compile(&self, digest: Digest, load: &mut dyn FnMut() -> io::Result<Vec<u8>>) -> Result<Component, PrepareError> {
+    fn compile(
+        &self,
+        digest: Digest,
+        load: &mut dyn FnMut() -> io::Result<Vec<u8>>,
+    ) -> Result<Component, PrepareError> {
         let bytes = load().map_err(|source| PrepareError::Read { digest, source })?;
         let found = digest_of(&bytes);
         if found != digest {

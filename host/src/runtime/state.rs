@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
+use tokio::time::Instant;
 use wasmq_core::bytes::Tail;
 use wasmq_core::{FollowUp, InvocationId};
 use wasmtime::component::ResourceTable;
@@ -21,32 +21,35 @@ use super::limits::MemoryLimiter;
 use super::observed::{Observation, Observed};
 use super::stdio::Capture;
 
+/// Streams, timers and the like that a guest may hold at once. Each costs the host some memory.
+const MAX_RESOURCES: usize = 10_000;
+
 /// A flag that tells a running attempt to come to an end. Cheap to clone and to ask.
 #[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub(crate) struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
     /// A flag that is not raised.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Raises the flag. There is no way back.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
 
     /// Whether the flag is raised.
     #[must_use]
-    pub fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
 /// How far an attempt says it has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Units done.
     pub done: u64,
     /// Units in all; 0 when the guest does not know.
@@ -56,7 +59,7 @@ pub struct Progress {
 }
 
 /// Where progress goes. Called on the thread that runs the guest: it must not block.
-pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
+pub(crate) type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// What only a command needs.
 pub(super) struct Command {
@@ -92,8 +95,10 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(id: InvocationId, limiter: MemoryLimiter) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MAX_RESOURCES);
         Self {
-            table: ResourceTable::new(),
+            table,
             limiter,
             observed: Observed::default(),
             denied: None,

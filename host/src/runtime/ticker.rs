@@ -39,7 +39,10 @@ impl Ticker {
     pub(super) fn start(engine: &Engine) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (ours, engine) = (Arc::clone(&shared), engine.clone());
-        let thread = thread::Builder::new().name("wasmq-epoch".into()).stack_size(128 * 1024).spawn(move || tick(&ours, &engine))?;
+        let thread = thread::Builder::new()
+            .name("wasmq-epoch".into())
+            .stack_size(128 * 1024)
+            .spawn(move || tick(&ours, &engine))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -83,7 +86,7 @@ impl Drop for Ticker {
 }
 
 fn tick(shared: &Shared, engine: &Engine) {
-    let mut idle_ticks = 0;
+    let mut idle_ticks = IDLE_TICKS_BEFORE_PARKING;
     while !shared.stopped.load(SeqCst) {
         if shared.running.load(SeqCst) > 0 {
             idle_ticks = 0;

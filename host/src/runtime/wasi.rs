@@ -7,11 +7,13 @@
 //! Deliberately absent: files and sockets. Their interfaces come from `wasmtime-wasi` with empty
 //! contexts, because nothing of the kind is granted (`linker.rs`).
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
+use tokio::time::Instant;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::cli::{
-    environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin, terminal_stdout,
+    environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
+    terminal_stdout,
 };
 use wasmtime_wasi::p2::bindings::clocks::{monotonic_clock, wall_clock};
 use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
@@ -26,6 +28,8 @@ use super::state::{Insecure, State};
 const MAX_RANDOM_BYTES: u64 = 16 * 1024 * 1024;
 
 impl wall_clock::Host for State {
+    // The host's own clock counts milliseconds, which is too coarse for some guests.
+    #[allow(clippy::disallowed_methods)]
     fn now(&mut self) -> wasmtime::Result<wall_clock::Datetime> {
         self.observe(Observation::WallClock);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -69,7 +73,7 @@ impl State {
     }
 
     fn subscribe_nanos(&mut self, wait: u64) -> wasmtime::Result<Resource<DynPollable>> {
-        let deadline = tokio::time::Instant::now().checked_add(Duration::from_nanos(wait));
+        let deadline = Instant::now().checked_add(Duration::from_nanos(wait));
         let timer = self.table.push(Timer { deadline, yielded: wait > 0 })?;
         subscribe(&mut self.table, timer)
     }
@@ -77,7 +81,7 @@ impl State {
 
 /// A point in time a guest waits for. `None` is too far away to be represented.
 struct Timer {
-    deadline: Option<tokio::time::Instant>,
+    deadline: Option<Instant>,
     /// A wait of nothing still gives the other attempts on the thread a turn, once.
     yielded: bool,
 }
@@ -99,7 +103,9 @@ impl Pollable for Timer {
 
 fn checked_len(len: u64) -> wasmtime::Result<usize> {
     if len > MAX_RANDOM_BYTES {
-        return Err(wasmtime::format_err!("{len} random bytes in one call are more than the limit of {MAX_RANDOM_BYTES}"));
+        return Err(wasmtime::format_err!(
+            "{len} random bytes in one call are more than the limit of {MAX_RANDOM_BYTES}"
+        ));
     }
     Ok(usize::try_from(len)?)
 }

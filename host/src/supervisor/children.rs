@@ -34,7 +34,11 @@ impl Worker {
 
 /// Starts a worker whose standard input is a socket to this process. It gets a process group of its
 /// own, so that Ctrl-C on the terminal reaches the supervisor alone.
-pub(super) fn start(options: &ServeOptions, incarnation: Incarnation, events: UnboundedSender<Event>) -> io::Result<Worker> {
+pub(super) fn start(
+    options: &ServeOptions,
+    incarnation: Incarnation,
+    events: UnboundedSender<Event>,
+) -> io::Result<Worker> {
     let (ours, theirs) = StdStream::pair()?;
     ours.set_nonblocking(true)?;
     let config = serde_json::to_string(&options.worker)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use wasmq_core::Timestamp;
-use wasmq_core::codec::Decoder;
+use wasmq_core::codec::{Decoder, Encoder};
 
 use super::children::{self, Worker};
 use super::{PATIENCE, ServeOptions};
@@ -20,6 +20,11 @@ use crate::worker::WorkerFigures;
 const RESTART_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 /// A worker that lived this long starts anew with the shortest pause.
 const STEADY: Duration = Duration::from_secs(10);
+
+/// A backlog below this is not worth handing over.
+const HAND_OVER_FROM: u64 = 500;
+/// The most invocations of one hand-over.
+const HAND_OVER_MOST: u64 = 20_000;
 
 /// A connected client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -187,7 +192,9 @@ impl Hub {
     }
 
     fn worker_gone(&mut self, incarnation: Incarnation, status: &str) {
-        let Some(slot) = self.slots.get_mut(incarnation.slot).filter(|slot| slot.life == incarnation.life) else { return };
+        let Some(slot) = self.slots.get_mut(incarnation.slot).filter(|slot| slot.life == incarnation.life) else {
+            return;
+        };
         slot.worker = None;
         self.answer_for_the_dead(incarnation.slot);
         if self.stops == 0 {
@@ -197,7 +204,8 @@ impl Hub {
     }
 
     fn answer_for_the_dead(&mut self, index: usize) {
-        let lost: Vec<u64> = self.pending.iter().filter(|(_, pending)| pending.slot == index).map(|(request, _)| *request).collect();
+        let lost: Vec<u64> =
+            self.pending.iter().filter(|(_, pending)| pending.slot == index).map(|(request, _)| *request).collect();
         for request in lost {
             if let Some(pending) = self.pending.remove(&request) {
                 let message = "the worker died before it answered; what it had acknowledged is safe and goes on in another worker";
@@ -213,7 +221,10 @@ impl Hub {
                 self.answer(client, Frame::json(Kind::Figures, frame.request, &figures));
             }
             Kind::Enqueue | Kind::Cancel if self.stops > 0 => {
-                self.answer(client, Frame::refused(frame.request, Reason::Stopping, "the server is stopping; nothing was done"));
+                self.answer(
+                    client,
+                    Frame::refused(frame.request, Reason::Stopping, "the server is stopping; nothing was done"),
+                );
             }
             Kind::Enqueue => self.route_enqueue(client, frame),
             Kind::Cancel => self.ask_all(client, &frame),
@@ -223,12 +234,20 @@ impl Hub {
 
     fn route_enqueue(&mut self, client: ClientId, frame: Frame) {
         let (invocations, waits) = batch_facts(&frame.body);
-        let least = self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.worker.is_some()).min_by_key(|(_, slot)| {
-            let counts = slot.figures.counts;
-            counts.ready + counts.running + slot.routed
-        });
+        let least =
+            self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.worker.is_some()).min_by_key(|(_, slot)| {
+                let counts = slot.figures.counts;
+                counts.ready + counts.running + slot.routed
+            });
         let Some((index, slot)) = least else {
-            self.answer(client, Frame::refused(frame.request, Reason::Failed, "no worker is running at the moment; nothing was enqueued"));
+            self.answer(
+                client,
+                Frame::refused(
+                    frame.request,
+                    Reason::Failed,
+                    "no worker is running at the moment; nothing was enqueued",
+                ),
+            );
             return;
         };
         slot.routed += invocations;
@@ -253,11 +272,14 @@ impl Hub {
     }
 
     fn from_worker(&mut self, incarnation: Incarnation, frame: Frame) {
-        let Some(slot) = self.slots.get_mut(incarnation.slot).filter(|slot| slot.life == incarnation.life) else { return };
+        let Some(slot) = self.slots.get_mut(incarnation.slot).filter(|slot| slot.life == incarnation.life) else {
+            return;
+        };
         if frame.kind == Kind::Figures {
             if let Ok(figures) = serde_json::from_slice(&frame.body) {
                 slot.figures = figures;
                 slot.routed = 0;
+                self.balance(incarnation.slot);
             }
             return;
         }
@@ -272,6 +294,24 @@ impl Hub {
             self.pending.remove(&frame.request);
         }
         self.answer(client, Frame::new(frame.kind, request, frame.body));
+    }
+
+    /// When a worker has a long backlog and another has nothing to do, half of it is handed over.
+    fn balance(&self, busy: usize) {
+        let Some(slot) = self.slots.get(busy) else { return };
+        let ready = slot.figures.counts.ready;
+        let is_idle = |slot: &Slot| {
+            let counts = slot.figures.counts;
+            slot.worker.is_some() && counts.ready + counts.running + slot.routed == 0 && !slot.figures.log.is_empty()
+        };
+        if ready < HAND_OVER_FROM || !self.slots.iter().any(is_idle) {
+            return;
+        }
+        let mut body = Vec::new();
+        Encoder(&mut body).uint((ready / 2).min(HAND_OVER_MOST));
+        if let Some(worker) = &slot.worker {
+            let _ = worker.frames.send(Frame::new(Kind::HandOver, 0, body));
+        }
     }
 
     fn answer(&self, client: ClientId, frame: Frame) {

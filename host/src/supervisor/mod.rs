@@ -60,7 +60,8 @@ pub fn serve(options: ServeOptions, ready: impl FnOnce()) -> Result<(), ServeErr
     tokio.block_on(async {
         let (events, inbox) = tokio::sync::mpsc::unbounded_channel();
         let run_dir = crate::store::Layout::new(&options.worker.data_dir).run();
-        let listening = listener::listen(&run_dir, events.clone()).map_err(|source| ServeError::Listen { dir: run_dir, source })?;
+        let listening =
+            listener::listen(&run_dir, events.clone()).map_err(|source| ServeError::Listen { dir: run_dir, source })?;
         tokio::spawn(signals(events.clone()));
         let mut hub = Hub::new(options, events);
         hub.start_workers();
@@ -73,7 +74,8 @@ pub fn serve(options: ServeOptions, ready: impl FnOnce()) -> Result<(), ServeErr
 
 /// Turns the first SIGTERM or SIGINT into an orderly stop and the second into a hurried one.
 async fn signals(events: tokio::sync::mpsc::UnboundedSender<Event>) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         tracing::error!("signals cannot be handled; only killing stops this server");
         return;
     };

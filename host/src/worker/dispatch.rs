@@ -59,7 +59,13 @@ impl Keeper {
         }
     }
 
-    fn start_prepared(&mut self, claim: Claim, resolved: Resolved, budget: u32, prepared: Arc<Prepared>) -> Result<bool, JournalError> {
+    fn start_prepared(
+        &mut self,
+        claim: Claim,
+        resolved: Resolved,
+        budget: u32,
+        prepared: Arc<Prepared>,
+    ) -> Result<bool, JournalError> {
         let Some(payload) = self.payload(&claim.id) else {
             self.live.await_deploy(claim.id);
             return Ok(true);
@@ -147,7 +153,12 @@ impl Keeper {
     }
 
     /// An invocation that killed its worker alone, as often as it may run, is a dead task.
-    fn give_up_crasher(&mut self, id: InvocationId, resolved: &Resolved, max_attempts: u32) -> Result<(), JournalError> {
+    fn give_up_crasher(
+        &mut self,
+        id: InvocationId,
+        resolved: &Resolved,
+        max_attempts: u32,
+    ) -> Result<(), JournalError> {
         let Some(entry) = self.live.get(&id) else { return Ok(()) };
         let now = clock::now();
         let attempt = entry.history.last().cloned().unwrap_or_else(|| Attempt {

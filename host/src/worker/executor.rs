@@ -90,7 +90,11 @@ impl Shared {
 ///
 /// # Errors
 /// When the thread's runtime cannot be made.
-pub(super) fn run(runtime: Arc<Runtime>, orders: UnboundedReceiver<ToExecutor>, keeper: &Sender<Command>) -> std::io::Result<()> {
+pub(super) fn run(
+    runtime: Arc<Runtime>,
+    orders: UnboundedReceiver<ToExecutor>,
+    keeper: &Sender<Command>,
+) -> std::io::Result<()> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = Rc::new(Shared {
         runtime,

@@ -36,8 +36,19 @@ impl Keeper {
             Kind::Enqueue => return self.enqueue(&frame),
             Kind::Cancel => return self.cancel(&frame),
             Kind::Drain => self.drain(),
+            Kind::HandOver => return self.hand_over(&frame.body),
             Kind::Status => self.tell_figures(),
             Kind::Ack | Kind::Refused | Kind::Finished | Kind::Figures => {}
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, body: &[u8]) -> Result<(), JournalError> {
+        let limit = Decoder::new(body).uint("limit").ok().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
+        if self.draining.is_none() && limit > 0 {
+            let count = self.live.hand_over(limit)?;
+            tracing::info!(count, "handed work over to idle workers");
+            self.tell_figures();
         }
         Ok(())
     }
@@ -90,7 +101,11 @@ impl Keeper {
                 return Ok(());
             }
             Some(Phase::Exhausted(_)) => {
-                self.refuse(frame.request, Reason::Unknown, format!("{id} has been given up and is on its way to the dead letter queue"));
+                self.refuse(
+                    frame.request,
+                    Reason::Unknown,
+                    format!("{id} has been given up and is on its way to the dead letter queue"),
+                );
                 return Ok(());
             }
             Some(Phase::Queued { .. }) => true,

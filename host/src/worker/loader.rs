@@ -98,7 +98,12 @@ impl Components {
 }
 
 /// Runs until the keeper is gone.
-pub(super) fn run(runtime: &Arc<Runtime>, registry: &Arc<Registry>, digests: &Receiver<Digest>, keeper: &Sender<Command>) {
+pub(super) fn run(
+    runtime: &Arc<Runtime>,
+    registry: &Arc<Registry>,
+    digests: &Receiver<Digest>,
+    keeper: &Sender<Command>,
+) {
     for digest in digests {
         let mut load = || registry.load_component(&digest).map_err(std::io::Error::other);
         let result = runtime.prepare(digest, &mut load).map_err(|error| error_chain(&error));

@@ -141,7 +141,11 @@ impl Keeper {
     pub(super) fn buried(&mut self, buried: Buried) -> Result<(), JournalError> {
         self.burying.clear();
         if let Err(error) = buried.result {
-            tracing::error!(error, waiting = buried.tasks.len(), "the dead letter queue cannot be written; it is tried again");
+            tracing::error!(
+                error,
+                waiting = buried.tasks.len(),
+                "the dead letter queue cannot be written; it is tried again"
+            );
             self.figures.dlq_error = Some(error);
             self.burial_pause = Some((Stopwatch::start(), PAUSE));
             return Ok(());

@@ -99,7 +99,10 @@ impl EmbeddedWorker {
     }
 }
 
-fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> std::io::Result<thread::JoinHandle<T>> {
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<T>> {
     thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
@@ -113,7 +116,8 @@ fn run_keeper(
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let layout = Layout::new(&config.data_dir);
     let registry = Arc::new(Registry::open(Arc::clone(&disk), &config.data_dir)?);
-    let runtime_options = RuntimeOptions { cache_dir: Some(layout.cache()), max_concurrent: config.concurrency, purpose: Purpose::Serve };
+    let runtime_options =
+        RuntimeOptions { cache_dir: Some(layout.cache()), max_concurrent: config.concurrency, purpose: Purpose::Serve };
     let runtime = Arc::new(Runtime::new(&runtime_options)?);
     let dlq = open_dlq(config, &disk)?;
     let (live, log) = open_live(config, &disk, &layout)?;
@@ -159,7 +163,11 @@ fn open_dlq(config: &WorkerConfig, disk: &Arc<dyn Disk>) -> Result<Arc<dyn DeadT
     })
 }
 
-fn open_live(config: &WorkerConfig, disk: &Arc<dyn Disk>, layout: &Layout) -> Result<(Box<dyn LiveStore>, String), WorkerError> {
+fn open_live(
+    config: &WorkerConfig,
+    disk: &Arc<dyn Disk>,
+    layout: &Layout,
+) -> Result<(Box<dyn LiveStore>, String), WorkerError> {
     if config.store == StoreKind::None {
         return Ok((Box::new(MemoryJournal::default()), String::new()));
     }

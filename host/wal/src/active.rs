@@ -8,9 +8,7 @@
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::durable::{Position, RecordRef};
 use crate::error::{IoFailure, WalError};
-use crate::format::{
-    RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Seed, encode_segment_header,
-};
+use crate::format::{RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Seed, encode_segment_header};
 use crate::name::{WalId, segment_file_name};
 use crate::options::Options;
 use std::path::{Path, PathBuf};
@@ -52,20 +50,13 @@ impl Active {
     /// durably gone again and the error is `NoSpace`; any other error leaves it in doubt.
     pub(crate) fn create(place: Place<'_>, options: &Options) -> Result<Self, WalError> {
         let path = place.dir.join(segment_file_name(place.id, place.sequence));
-        let no_space = |failure| WalError::NoSpace {
-            needed_bytes: SEGMENT_HEADER_BYTES,
-            failure,
-        };
+        let no_space = |failure| WalError::NoSpace { needed_bytes: SEGMENT_HEADER_BYTES, failure };
         let file = match place.disk.open(&path, OpenMode::CreateNew) {
             Ok(file) => file,
             Err(error) => {
                 let failure = IoFailure::new("create", &path, error);
                 let full = failure.is_no_space();
-                return Err(if full {
-                    no_space(failure)
-                } else {
-                    failure.into()
-                });
+                return Err(if full { no_space(failure) } else { failure.into() });
             }
         };
         let mut active = Self::empty(file, path, place);
@@ -95,28 +86,15 @@ impl Active {
 
     fn write_header(&mut self, place: Place<'_>, options: &Options) -> Result<(), IoFailure> {
         let header = encode_segment_header(place.id, place.sequence, place.previous_bytes);
-        self.file
-            .write_all_at(&header, 0)
-            .map_err(|error| IoFailure::new("write the header of", &self.path, error))?;
+        self.file.write_all_at(&header, 0).map_err(|error| IoFailure::new("write the header of", &self.path, error))?;
         self.make_room(0, options)?;
-        self.file
-            .sync_all()
-            .map_err(|error| IoFailure::new("sync", &self.path, error))?;
-        place
-            .disk
-            .sync_dir(place.dir)
-            .map_err(|error| IoFailure::new("sync", place.dir, error))
+        self.file.sync_all().map_err(|error| IoFailure::new("sync", &self.path, error))?;
+        place.disk.sync_dir(place.dir).map_err(|error| IoFailure::new("sync", place.dir, error))
     }
 
     fn unlink(&self, place: Place<'_>) -> Result<(), IoFailure> {
-        place
-            .disk
-            .remove(&self.path)
-            .map_err(|error| IoFailure::new("remove", &self.path, error))?;
-        place
-            .disk
-            .sync_dir(place.dir)
-            .map_err(|error| IoFailure::new("sync", place.dir, error))
+        place.disk.remove(&self.path).map_err(|error| IoFailure::new("remove", &self.path, error))?;
+        place.disk.sync_dir(place.dir).map_err(|error| IoFailure::new("sync", place.dir, error))
     }
 
     /// Where the next record begins.
@@ -125,10 +103,7 @@ impl Active {
     }
 
     pub(crate) fn position(&self) -> Position {
-        Position {
-            segment: self.sequence,
-            offset: self.end(),
-        }
+        Position { segment: self.sequence, offset: self.end() }
     }
 
     pub(crate) fn has_records(&self) -> bool {
@@ -157,10 +132,7 @@ impl Active {
         if needed <= self.zeroed_to && bytes > 0 {
             return Ok(());
         }
-        let ahead = self
-            .zeroed_to
-            .saturating_add(options.extend_bytes)
-            .min(options.segment_bytes);
+        let ahead = self.zeroed_to.saturating_add(options.extend_bytes).min(options.segment_bytes);
         match self.zero_to(ahead.max(needed)) {
             Err(failure) if failure.is_no_space() => self.zero_to(needed),
             other => other,
@@ -170,9 +142,7 @@ impl Active {
     fn zero_to(&mut self, target: u64) -> Result<(), IoFailure> {
         while self.zeroed_to < target {
             let count = (target - self.zeroed_to).min(ZEROS.len() as u64);
-            let zeros = usize::try_from(count)
-                .ok()
-                .and_then(|count| ZEROS.get(..count));
+            let zeros = usize::try_from(count).ok().and_then(|count| ZEROS.get(..count));
             self.reaches = self.reaches.max(self.zeroed_to + count);
             self.file
                 .write_all_at(zeros.unwrap_or(&ZEROS), self.zeroed_to)
@@ -186,16 +156,11 @@ impl Active {
     pub(crate) fn push(&mut self, kind: u8, len: u32, parts: &[&[u8]]) -> RecordRef {
         let start = self.end();
         let header = RecordHeader::new(self.seed, kind, len, parts);
-        self.buffer
-            .extend_from_slice(&header.encode(self.seed, start));
+        self.buffer.extend_from_slice(&header.encode(self.seed, start));
         for part in parts {
             self.buffer.extend_from_slice(part);
         }
-        RecordRef {
-            segment: self.sequence,
-            offset: start + RECORD_HEADER_BYTES,
-            len,
-        }
+        RecordRef { segment: self.sequence, offset: start + RECORD_HEADER_BYTES, len }
     }
 
     /// Writes the buffer with one write. A buffer that a large record made large is given back.
@@ -223,9 +188,7 @@ impl Active {
     }
 
     fn sync_file(&mut self) -> Result<(), IoFailure> {
-        self.file
-            .sync_data()
-            .map_err(|error| IoFailure::new("sync", &self.path, error))?;
+        self.file.sync_data().map_err(|error| IoFailure::new("sync", &self.path, error))?;
         self.synced = self.written;
         Ok(())
     }

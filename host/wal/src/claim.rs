@@ -61,17 +61,9 @@ pub fn claim(disk: Arc<dyn Disk>, dir: &Path, id: WalId) -> Result<Claim, WalErr
             lock
         }
     };
-    let lock_text = lock
-        .read()
-        .map_err(|error| IoFailure::new("read", &path, error))?;
+    let lock_text = lock.read().map_err(|error| IoFailure::new("read", &path, error))?;
     let dir = dir.to_owned();
-    Ok(Claim::Claimed(Orphan {
-        disk,
-        dir,
-        id,
-        lock,
-        lock_text,
-    }))
+    Ok(Claim::Claimed(Orphan { disk, dir, id, lock, lock_text }))
 }
 
 /// What is to be done with the last segment before the log goes on.
@@ -86,12 +78,7 @@ struct Tail {
 impl Tail {
     /// Nothing is to be done but to go on with this sequence.
     const fn untouched(next: u32) -> Self {
-        Self {
-            next,
-            previous_bytes: 0,
-            cut: None,
-            removed: None,
-        }
+        Self { next, previous_bytes: 0, cut: None, removed: None }
     }
 }
 
@@ -112,10 +99,7 @@ impl Orphan {
     ///
     /// # Errors
     /// `NewerFormat`, `Io`.
-    pub fn scan(
-        &self,
-        visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
-    ) -> Result<ScanReport, WalError> {
+    pub fn scan(&self, visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>) -> Result<ScanReport, WalError> {
         scan(&*self.disk, &self.dir, self.id, visit)
     }
 
@@ -137,11 +121,7 @@ impl Orphan {
     /// `Io`; what was not unlinked yet stays and can be claimed. `NewerFormat` is found by a scan, not here.
     pub fn delete(self) -> Result<(), WalError> {
         let found = segments_of(&*self.disk, &self.dir, self.id)?;
-        let sequences: Vec<u32> = found
-            .iter()
-            .filter(|found| found.is_file)
-            .map(|found| found.sequence)
-            .collect();
+        let sequences: Vec<u32> = found.iter().filter(|found| found.is_file).map(|found| found.sequence).collect();
         delete_files(&*self.disk, &self.dir, self.id, &sequences, self.lock)
     }
 
@@ -167,24 +147,9 @@ impl Orphan {
             self.remove_unfinished(sequence)?;
         }
         let sealed = sealed_segments(&found, &tail);
-        let Self {
-            disk,
-            dir,
-            id,
-            lock,
-            ..
-        } = self;
-        let Tail {
-            next,
-            previous_bytes,
-            ..
-        } = tail;
-        let from = Predecessor {
-            lock,
-            sealed,
-            next,
-            previous_bytes,
-        };
+        let Self { disk, dir, id, lock, .. } = self;
+        let Tail { next, previous_bytes, .. } = tail;
+        let from = Predecessor { lock, sealed, next, previous_bytes };
         Wal::continue_from(disk, &dir, id, options, from).map_err(|(_, error)| error)
     }
 
@@ -195,12 +160,7 @@ impl Orphan {
     /// Looks at the headers of all segments before any of them is changed.
     fn refuse_newer(&self, found: &[Found]) -> Result<(), WalError> {
         for found in found.iter().filter(|found| found.is_file) {
-            let task = Task {
-                id: self.id,
-                sequence: found.sequence,
-                is_last: false,
-                from: 0,
-            };
+            let task = Task { id: self.id, sequence: found.sequence, is_last: false, from: 0 };
             let stop = &mut |_: Record<'_>| ControlFlow::Break(());
             open_and_scan(&*self.disk, &self.path(found.sequence), task, stop)?;
         }
@@ -212,42 +172,25 @@ impl Orphan {
             return Ok(Tail::untouched(1));
         };
         let sequence = last.sequence;
-        let outcome = if last.is_file {
-            self.read_to_its_end(sequence)?
-        } else {
-            None
-        };
+        let outcome = if last.is_file { self.read_to_its_end(sequence)? } else { None };
         if outcome.as_ref().is_some_and(|outcome| outcome.unborn) {
             let before = found.iter().rev().nth(1).filter(|before| before.is_file);
             let previous_bytes = before.map_or(0, |before| before.len);
             let removed = Some(sequence);
-            return Ok(Tail {
-                previous_bytes,
-                removed,
-                ..Tail::untouched(sequence)
-            });
+            return Ok(Tail { previous_bytes, removed, ..Tail::untouched(sequence) });
         }
         let next = sequence.checked_add(1).ok_or(WalError::SequencesUsedUp)?;
         match outcome.filter(|outcome| outcome.end > 0 && !outcome.is_unreadable()) {
             Some(Outcome { end, .. }) => {
                 let cut = Some((sequence, end));
-                Ok(Tail {
-                    previous_bytes: end,
-                    cut,
-                    ..Tail::untouched(next)
-                })
+                Ok(Tail { previous_bytes: end, cut, ..Tail::untouched(next) })
             }
             None => Ok(Tail::untouched(next)),
         }
     }
 
     fn read_to_its_end(&self, sequence: u32) -> Result<Option<Outcome>, WalError> {
-        let task = Task {
-            id: self.id,
-            sequence,
-            is_last: true,
-            from: 0,
-        };
+        let task = Task { id: self.id, sequence, is_last: true, from: 0 };
         let mut go_on = |_: Record<'_>| ControlFlow::Continue(());
         open_and_scan(&*self.disk, &self.path(sequence), task, &mut go_on)
     }
@@ -258,10 +201,7 @@ impl Orphan {
             let path = path.clone();
             move |error| IoFailure::new(doing, &path, error).at(len)
         };
-        let file = self
-            .disk
-            .open(&path, OpenMode::ReadWrite)
-            .map_err(io("open"))?;
+        let file = self.disk.open(&path, OpenMode::ReadWrite).map_err(io("open"))?;
         if file.len().map_err(io("measure"))? != len {
             file.set_len(len).map_err(io("cut"))?;
         }
@@ -270,24 +210,17 @@ impl Orphan {
 
     fn remove_unfinished(&self, sequence: u32) -> Result<(), WalError> {
         let path = self.path(sequence);
-        self.disk
-            .remove(&path)
-            .map_err(|error| IoFailure::new("remove", &path, error))?;
+        self.disk.remove(&path).map_err(|error| IoFailure::new("remove", &path, error))?;
         let sync = self.disk.sync_dir(&self.dir);
         Ok(sync.map_err(|error| IoFailure::new("sync", &self.dir, error))?)
     }
 }
 
 fn sealed_segments(found: &[Found], tail: &Tail) -> VecDeque<SegmentInfo> {
-    let kept = found
-        .iter()
-        .filter(|found| found.is_file && tail.removed != Some(found.sequence));
+    let kept = found.iter().filter(|found| found.is_file && tail.removed != Some(found.sequence));
     kept.map(|found| {
         let cut = tail.cut.filter(|&(sequence, _)| sequence == found.sequence);
-        SegmentInfo {
-            sequence: found.sequence,
-            bytes: cut.map_or(found.len, |(_, len)| len),
-        }
+        SegmentInfo { sequence: found.sequence, bytes: cut.map_or(found.len, |(_, len)| len) }
     })
     .collect()
 }

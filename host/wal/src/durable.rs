@@ -28,10 +28,7 @@ impl RecordRef {
     /// The place right after the record. It is durable as soon as a synced position reaches it.
     #[must_use]
     pub const fn end(&self) -> Position {
-        Position {
-            segment: self.segment,
-            offset: self.offset.saturating_add(self.len as u64),
-        }
+        Position { segment: self.segment, offset: self.offset.saturating_add(self.len as u64) }
     }
 
     /// Bytes that the record takes in its segment, with its header.
@@ -82,15 +79,8 @@ mod tests {
 
     #[test]
     fn a_proof_covers_what_ends_at_or_before_it() {
-        let synced = Durable::new(Position {
-            segment: 2,
-            offset: 100,
-        });
-        let record = |segment, offset| RecordRef {
-            segment,
-            offset,
-            len: 10,
-        };
+        let synced = Durable::new(Position { segment: 2, offset: 100 });
+        let record = |segment, offset| RecordRef { segment, offset, len: 10 };
         assert!(synced.covers(record(1, 5000)));
         assert!(synced.covers(record(2, 90)));
         assert!(!synced.covers(record(2, 91)));

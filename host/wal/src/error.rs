@@ -29,12 +29,7 @@ fn at(offset: Option<u64>) -> String {
 
 impl IoFailure {
     pub(crate) fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
-        Self {
-            doing,
-            path: path.to_owned(),
-            offset: None,
-            source: Arc::new(source),
-        }
+        Self { doing, path: path.to_owned(), offset: None, source: Arc::new(source) }
     }
 
     pub(crate) fn at(mut self, offset: u64) -> Self {

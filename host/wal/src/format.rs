@@ -35,32 +35,17 @@ impl Seed {
 
 fn identity(id: WalId, sequence: u32) -> [u8; IDENTITY] {
     let mut bytes = [0; IDENTITY];
-    let fields = MAGIC
-        .into_iter()
-        .chain(FORMAT_VERSION.to_le_bytes())
-        .chain(*id.as_bytes())
-        .chain(sequence.to_le_bytes());
-    bytes
-        .iter_mut()
-        .zip(fields)
-        .for_each(|(target, byte)| *target = byte);
+    let fields =
+        MAGIC.into_iter().chain(FORMAT_VERSION.to_le_bytes()).chain(*id.as_bytes()).chain(sequence.to_le_bytes());
+    bytes.iter_mut().zip(fields).for_each(|(target, byte)| *target = byte);
     bytes
 }
 
 /// The header of a segment. `previous_bytes` is the sealed length of the one before, 0 if unknown.
-pub(crate) fn encode_segment_header(
-    id: WalId,
-    sequence: u32,
-    previous_bytes: u64,
-) -> [u8; SEGMENT_HEADER] {
+pub(crate) fn encode_segment_header(id: WalId, sequence: u32, previous_bytes: u64) -> [u8; SEGMENT_HEADER] {
     let mut header = [0; SEGMENT_HEADER];
-    let fields = identity(id, sequence)
-        .into_iter()
-        .chain(previous_bytes.to_le_bytes());
-    header
-        .iter_mut()
-        .zip(fields)
-        .for_each(|(target, byte)| *target = byte);
+    let fields = identity(id, sequence).into_iter().chain(previous_bytes.to_le_bytes());
+    header.iter_mut().zip(fields).for_each(|(target, byte)| *target = byte);
     let (covered, crc) = header.split_at_mut(COVERED);
     crc.copy_from_slice(&crc32c::crc32c(covered).to_le_bytes());
     header
@@ -114,17 +99,11 @@ fn unfinished_or_invalid(bytes: &[u8], id: WalId, sequence: u32) -> SegmentHeade
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes
-        .get(at..)?
-        .first_chunk()
-        .map(|chunk| u32::from_le_bytes(*chunk))
+    bytes.get(at..)?.first_chunk().map(|chunk| u32::from_le_bytes(*chunk))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes
-        .get(at..)?
-        .first_chunk()
-        .map(|chunk| u64::from_le_bytes(*chunk))
+    bytes.get(at..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
 /// The header of a record whose own CRC was right: its length can be believed.
@@ -138,14 +117,8 @@ pub(crate) struct RecordHeader {
 impl RecordHeader {
     /// For a body that is given in parts of `len` bytes together.
     pub(crate) fn new(seed: Seed, kind: u8, len: u32, parts: &[&[u8]]) -> Self {
-        let body_crc = parts
-            .iter()
-            .fold(seed.0, |crc, part| crc32c::crc32c_append(crc, part));
-        Self {
-            len,
-            kind,
-            body_crc,
-        }
+        let body_crc = parts.iter().fold(seed.0, |crc, part| crc32c::crc32c_append(crc, part));
+        Self { len, kind, body_crc }
     }
 
     pub(crate) fn encode(&self, seed: Seed, offset: u64) -> [u8; RECORD_HEADER] {
@@ -166,16 +139,11 @@ impl RecordHeader {
         }
         let crc = header_crc(seed, offset, [a, b, c, d, kind, e, f, g, h]);
         let body_crc = u32::from_le_bytes([e, f, g, h]);
-        (crc == u32::from_le_bytes([i, j, k, l])).then_some(Self {
-            len,
-            kind,
-            body_crc,
-        })
+        (crc == u32::from_le_bytes([i, j, k, l])).then_some(Self { len, kind, body_crc })
     }
 
     pub(crate) fn matches(&self, seed: Seed, body: &[u8]) -> bool {
-        body.len() as u64 == u64::from(self.len)
-            && crc32c::crc32c_append(seed.0, body) == self.body_crc
+        body.len() as u64 == u64::from(self.len) && crc32c::crc32c_append(seed.0, body) == self.body_crc
     }
 
     /// Bytes of header and body.
@@ -228,23 +196,11 @@ mod tests {
         let mut header = encode_segment_header(ID, 1, 9);
         let valid = SegmentHeader::Valid { previous_bytes: 9 };
         assert_eq!(decode_segment_header(&header, ID, 1), valid);
-        assert_eq!(
-            decode_segment_header(&header, ID, 2),
-            SegmentHeader::Misplaced
-        );
+        assert_eq!(decode_segment_header(&header, ID, 2), SegmentHeader::Misplaced);
         header[8] = 2;
-        assert_eq!(
-            decode_segment_header(&header, ID, 1),
-            SegmentHeader::Invalid
-        );
-        assert_eq!(
-            decode_segment_header(b"hello", ID, 1),
-            SegmentHeader::Invalid
-        );
-        assert_eq!(
-            decode_segment_header(b"WASM\0\0", ID, 1),
-            SegmentHeader::Unfinished
-        );
+        assert_eq!(decode_segment_header(&header, ID, 1), SegmentHeader::Invalid);
+        assert_eq!(decode_segment_header(b"hello", ID, 1), SegmentHeader::Invalid);
+        assert_eq!(decode_segment_header(b"WASM\0\0", ID, 1), SegmentHeader::Unfinished);
         let crc = crc32c::crc32c(&header[..COVERED]).to_le_bytes();
         header[COVERED..].copy_from_slice(&crc);
         let newer = SegmentHeader::Newer { version: 2 };

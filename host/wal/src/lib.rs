@@ -12,15 +12,7 @@
 //! - no content of a record can make a step fail, and no length read from disk is believed unchecked.
 //!
 //! Deliberately absent: what records mean, threads, async, clocks, randomness, configuration files.
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing
-    )
-)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod active;
 mod claim;

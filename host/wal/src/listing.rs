@@ -74,12 +74,7 @@ pub fn list(disk: &dyn Disk, dir: &Path) -> Result<Listing, WalError> {
     Ok(listing)
 }
 
-fn sort_in(
-    entry: &DirEntry,
-    dir: &Path,
-    wals: &mut BTreeMap<WalId, WalListing>,
-    listing: &mut Listing,
-) {
+fn sort_in(entry: &DirEntry, dir: &Path, wals: &mut BTreeMap<WalId, WalListing>, listing: &mut Listing) {
     let path = dir.join(&entry.name);
     let name = parse(&entry.name);
     let kind = match name {
@@ -94,10 +89,7 @@ fn sort_in(
         }
         FileName::Segment(id, sequence) => {
             let wal = wal_of(wals, id);
-            wal.segments.push(SegmentInfo {
-                sequence,
-                bytes: entry.len,
-            });
+            wal.segments.push(SegmentInfo { sequence, bytes: entry.len });
             wal.bytes += entry.len;
             return;
         }
@@ -106,12 +98,7 @@ fn sort_in(
 }
 
 fn wal_of(wals: &mut BTreeMap<WalId, WalListing>, id: WalId) -> &mut WalListing {
-    let empty = || WalListing {
-        id,
-        segments: Vec::new(),
-        bytes: 0,
-        has_lock_file: false,
-    };
+    let empty = || WalListing { id, segments: Vec::new(), bytes: 0, has_lock_file: false };
     wals.entry(id).or_insert_with(empty)
 }
 
@@ -146,9 +133,7 @@ pub(crate) fn segments_of(disk: &dyn Disk, dir: &Path, id: WalId) -> Result<Vec<
         };
         let exists = |sequence| {
             let path = dir.join(segment_file_name(id, sequence));
-            let stat = disk
-                .stat(&path)
-                .map_err(|error| IoFailure::new("look at", &path, error));
+            let stat = disk.stat(&path).map_err(|error| IoFailure::new("look at", &path, error));
             stat.map(|found| found.is_some())
         };
         if exists(before.sequence)? && !exists(before.sequence + 1)? {
@@ -159,15 +144,11 @@ pub(crate) fn segments_of(disk: &dyn Disk, dir: &Path, id: WalId) -> Result<Vec<
 }
 
 fn segments_once(disk: &dyn Disk, dir: &Path, id: WalId) -> Result<Vec<Found>, WalError> {
-    let found = entries(disk, dir)?
-        .into_iter()
-        .filter_map(|entry| match parse(&entry.name) {
-            FileName::Segment(found, sequence) if found == id => Some(Found {
-                sequence,
-                is_file: entry.kind == EntryKind::File,
-                len: entry.len,
-            }),
-            _ => None,
-        });
+    let found = entries(disk, dir)?.into_iter().filter_map(|entry| match parse(&entry.name) {
+        FileName::Segment(found, sequence) if found == id => {
+            Some(Found { sequence, is_file: entry.kind == EntryKind::File, len: entry.len })
+        }
+        _ => None,
+    });
     Ok(found.collect())
 }

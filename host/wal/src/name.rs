@@ -54,9 +54,7 @@ impl FromStr for WalId {
     type Err = InvalidWalId;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidWalId {
-            found: text.to_owned(),
-        };
+        let invalid = || InvalidWalId { found: text.to_owned() };
         let lower_hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');
         if text.len() != ID_DIGITS || !text.chars().all(lower_hex) {
             return Err(invalid());
@@ -75,10 +73,7 @@ pub fn lock_file_name(id: WalId) -> String {
 /// `wal-v1-<id>-<sequence>.log`
 #[must_use]
 pub fn segment_file_name(id: WalId, sequence: u32) -> String {
-    format!(
-        "wal-v1-{id}-{sequence:0width$}.log",
-        width = SEQUENCE_DIGITS
-    )
+    format!("wal-v1-{id}-{sequence:0width$}.log", width = SEQUENCE_DIGITS)
 }
 
 /// What a file name says about the file.
@@ -126,10 +121,7 @@ fn parse_version_1(rest: &str) -> Option<FileName> {
         suffix => {
             let offset = suffix.strip_prefix(".damaged-")?;
             let offset = offset.strip_suffix(".tmp").unwrap_or(offset);
-            offset
-                .parse::<u64>()
-                .ok()
-                .map(|_| FileName::Quarantined(id))
+            offset.parse::<u64>().ok().map(|_| FileName::Quarantined(id))
         }
     }
 }
@@ -154,10 +146,7 @@ mod tests {
         for sequence in [1, 42, u32::MAX] {
             let name = segment_file_name(id, sequence);
             assert_eq!(parse(name.as_ref()), FileName::Segment(id, sequence));
-            assert_eq!(
-                parse(format!("{name}.damaged-64").as_ref()),
-                FileName::Quarantined(id)
-            );
+            assert_eq!(parse(format!("{name}.damaged-64").as_ref()), FileName::Quarantined(id));
         }
     }
 
@@ -170,10 +159,7 @@ mod tests {
             (format!("wal-v1-{ID}-0000000000.log"), FileName::Malformed),
             (format!("wal-v1-{ID}-1.log"), FileName::Malformed),
             (format!("wal-v1-{ID}-+000000001.log"), FileName::Malformed),
-            (
-                format!("wal-v1-{}.lock", ID.to_uppercase()),
-                FileName::Malformed,
-            ),
+            (format!("wal-v1-{}.lock", ID.to_uppercase()), FileName::Malformed),
             ("wal-".to_owned(), FileName::Malformed),
         ];
         for (name, expected) in cases {
@@ -183,13 +169,7 @@ mod tests {
 
     #[test]
     fn an_id_is_exactly_32_lower_case_hex_digits() {
-        for text in [
-            "",
-            "0",
-            &ID.to_uppercase(),
-            &format!("{ID}0"),
-            "+190b2c4d5e67f8091a2b3c4d5e6f708",
-        ] {
+        for text in ["", "0", &ID.to_uppercase(), &format!("{ID}0"), "+190b2c4d5e67f8091a2b3c4d5e6f708"] {
             assert!(text.parse::<WalId>().is_err(), "{text}");
         }
     }

@@ -14,11 +14,7 @@ pub struct Options {
 impl Default for Options {
     /// Segments of 64 MiB, extended by 4 MiB, a buffer of 1 MiB.
     fn default() -> Self {
-        Self {
-            segment_bytes: 64 << 20,
-            extend_bytes: 4 << 20,
-            buffer_bytes: 1 << 20,
-        }
+        Self { segment_bytes: 64 << 20, extend_bytes: 4 << 20, buffer_bytes: 1 << 20 }
     }
 }
 
@@ -26,9 +22,6 @@ impl Options {
     /// For a writer of a few records: extended by 16 KiB, so that little is written for nothing.
     #[must_use]
     pub fn short_lived() -> Self {
-        Self {
-            extend_bytes: 16 << 10,
-            ..Self::default()
-        }
+        Self { extend_bytes: 16 << 10, ..Self::default() }
     }
 }

@@ -22,33 +22,18 @@ pub fn quarantine_path(segment: &Path, offset: u64) -> PathBuf {
 ///
 /// # Errors
 /// `Io`. The bytes must not be deleted then.
-pub fn quarantine(
-    disk: &dyn Disk,
-    segment: &Path,
-    offset: u64,
-    bytes: u64,
-) -> Result<PathBuf, WalError> {
+pub fn quarantine(disk: &dyn Disk, segment: &Path, offset: u64, bytes: u64) -> Result<PathBuf, WalError> {
     let target = quarantine_path(segment, offset);
     let io = |error| IoFailure::new("quarantine the damaged bytes of", segment, error).at(offset);
     let source = disk.open(segment, OpenMode::Read).map_err(io)?;
     let len = bytes.min(source.len().map_err(io)?.saturating_sub(offset));
-    if disk
-        .stat(&target)
-        .map_err(io)?
-        .is_none_or(|done| done.len != len)
-    {
+    if disk.stat(&target).map_err(io)?.is_none_or(|done| done.len != len) {
         copy(disk, &*source, &target, offset, len).map_err(io)?;
     }
     Ok(target)
 }
 
-fn copy(
-    disk: &dyn Disk,
-    source: &dyn DiskFile,
-    target: &Path,
-    offset: u64,
-    len: u64,
-) -> io::Result<()> {
+fn copy(disk: &dyn Disk, source: &dyn DiskFile, target: &Path, offset: u64, len: u64) -> io::Result<()> {
     let mut name = OsString::from(target);
     name.push(".tmp");
     let temporary = PathBuf::from(name);
@@ -58,9 +43,7 @@ fn copy(
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut done = 0;
     while done < len {
-        let want = usize::try_from(len - done)
-            .unwrap_or(CHUNK_BYTES)
-            .min(CHUNK_BYTES);
+        let want = usize::try_from(len - done).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
         let part = chunk.get_mut(..want).ok_or(io::ErrorKind::InvalidInput)?;
         source.read_exact_at(part, offset + done)?;
         file.write_all_at(part, done)?;

@@ -41,17 +41,8 @@ pub struct Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            offset,
-            bytes,
-            reason,
-        } = self;
-        write!(
-            f,
-            "{}, offset {offset}, {bytes} bytes: {reason}",
-            path.display()
-        )
+        let Self { path, offset, bytes, reason } = self;
+        write!(f, "{}, offset {offset}, {bytes} bytes: {reason}", path.display())
     }
 }
 

@@ -28,13 +28,7 @@ pub fn scan(
     id: WalId,
     visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
 ) -> Result<ScanReport, WalError> {
-    let mut scan = Scan {
-        disk,
-        dir,
-        id,
-        report: ScanReport::default(),
-        previous: None,
-    };
+    let mut scan = Scan { disk, dir, id, report: ScanReport::default(), previous: None };
     loop {
         let vanished = scan.report.vanished.len();
         let segments = segments_of(disk, dir, id)?;
@@ -58,12 +52,7 @@ pub fn scan_one_segment(
     visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
 ) -> Result<(), WalError> {
     let path = dir.join(segment_file_name(id, sequence));
-    let task = Task {
-        id,
-        sequence,
-        is_last: false,
-        from: 0,
-    };
+    let task = Task { id, sequence, is_last: false, from: 0 };
     open_and_scan(disk, &path, task, visit).map(|_| ())
 }
 
@@ -74,58 +63,34 @@ pub fn scan_one_segment(
 pub fn read(disk: &dyn Disk, dir: &Path, id: WalId, at: RecordRef) -> Result<Vec<u8>, WalError> {
     let path = dir.join(segment_file_name(id, at.segment));
     match disk.open(&path, OpenMode::Read) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(WalError::NoSuchRecord {
-            path,
-            offset: at.offset,
-        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(WalError::NoSuchRecord { path, offset: at.offset })
+        }
         Err(error) => Err(IoFailure::new("open", &path, error).into()),
         Ok(file) => read_record(&*file, &path, id, at),
     }
 }
 
 /// Reads and verifies one record of an open segment. Believes no length before a CRC vouched for it.
-pub(crate) fn read_record(
-    file: &dyn DiskFile,
-    path: &Path,
-    id: WalId,
-    at: RecordRef,
-) -> Result<Vec<u8>, WalError> {
+pub(crate) fn read_record(file: &dyn DiskFile, path: &Path, id: WalId, at: RecordRef) -> Result<Vec<u8>, WalError> {
     let io = |error| IoFailure::new("read", path, error).at(at.offset);
-    let none = || WalError::NoSuchRecord {
-        path: path.to_owned(),
-        offset: at.offset,
-    };
-    let start = at
-        .offset
-        .checked_sub(RECORD_HEADER_BYTES)
-        .ok_or_else(none)?;
+    let none = || WalError::NoSuchRecord { path: path.to_owned(), offset: at.offset };
+    let start = at.offset.checked_sub(RECORD_HEADER_BYTES).ok_or_else(none)?;
     if at.offset.saturating_add(at.len.into()) > file.len().map_err(io)? {
         return Err(none());
     }
-    let bytes = usize::try_from(at.len)
-        .map_err(|_| none())?
-        .saturating_add(RECORD_HEADER);
+    let bytes = usize::try_from(at.len).map_err(|_| none())?.saturating_add(RECORD_HEADER);
     let mut record = vec![0; bytes];
     file.read_exact_at(&mut record, start).map_err(io)?;
-    let damaged = |reason| WalError::Damaged {
-        path: path.to_owned(),
-        offset: start,
-        reason,
-    };
+    let damaged = |reason| WalError::Damaged { path: path.to_owned(), offset: start, reason };
     let seed = Seed::new(id, at.segment);
-    let header = record
-        .first_chunk()
-        .and_then(|bytes| RecordHeader::decode(bytes, seed, start));
+    let header = record.first_chunk().and_then(|bytes| RecordHeader::decode(bytes, seed, start));
     let header = header.ok_or_else(|| damaged(DamageReason::RecordHeader))?;
     if header.len != at.len {
         return Err(none());
     }
     record.drain(..RECORD_HEADER);
-    if header.matches(seed, &record) {
-        Ok(record)
-    } else {
-        Err(damaged(DamageReason::Body))
-    }
+    if header.matches(seed, &record) { Ok(record) } else { Err(damaged(DamageReason::Body)) }
 }
 
 /// Opens and reads one segment; `None` when it is gone.
@@ -143,11 +108,7 @@ pub(crate) fn open_and_scan(
     match outcome.newer {
         Some(found) => {
             let path = path.to_owned();
-            Err(WalError::NewerFormat {
-                path,
-                found,
-                supported: FORMAT_VERSION,
-            })
+            Err(WalError::NewerFormat { path, found, supported: FORMAT_VERSION })
         }
         None => Ok(Some(outcome)),
     }
@@ -190,11 +151,7 @@ impl Scan<'_> {
                 self.segment(found.sequence, last == Some(found.sequence), visit)?;
             } else {
                 self.damage(found.sequence, 0, 0, DamageReason::NotAFile);
-                self.previous = Some(Previous {
-                    sequence: found.sequence,
-                    end: 0,
-                    sealed_bytes: None,
-                });
+                self.previous = Some(Previous { sequence: found.sequence, end: 0, sealed_bytes: None });
             }
             if self.report.stopped {
                 break;
@@ -211,71 +168,41 @@ impl Scan<'_> {
         let newest_dropped = first.sequence.saturating_sub(1);
         if newest_dropped > previous.sequence {
             self.report.vanished.push(newest_dropped);
-            self.previous = Some(Previous {
-                sequence: newest_dropped,
-                end: 0,
-                sealed_bytes: None,
-            });
+            self.previous = Some(Previous { sequence: newest_dropped, end: 0, sealed_bytes: None });
         }
     }
 
     fn note_gap(&mut self, next: u32) {
-        let expected = self
-            .previous
-            .map_or(next, |previous| previous.sequence.saturating_add(1));
+        let expected = self.previous.map_or(next, |previous| previous.sequence.saturating_add(1));
         for missing in (expected..next).take(MISSING_REPORTED) {
             self.damage(missing, 0, 0, DamageReason::Missing);
         }
     }
 
-    fn segment(
-        &mut self,
-        sequence: u32,
-        is_last: bool,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), WalError> {
-        let again = self
-            .previous
-            .filter(|previous| previous.sequence == sequence);
+    fn segment(&mut self, sequence: u32, is_last: bool, visit: &mut Visit<'_>) -> Result<(), WalError> {
+        let again = self.previous.filter(|previous| previous.sequence == sequence);
         let from = again.map_or(0, |previous| previous.end);
-        let task = Task {
-            id: self.id,
-            sequence,
-            is_last,
-            from,
-        };
+        let task = Task { id: self.id, sequence, is_last, from };
         let path = self.path(sequence);
         let Some(outcome) = open_and_scan(self.disk, &path, task, visit)? else {
             if again.is_none() {
                 self.report.vanished.push(sequence);
-                self.previous = Some(Previous {
-                    sequence,
-                    end: 0,
-                    sealed_bytes: None,
-                });
+                self.previous = Some(Previous { sequence, end: 0, sealed_bytes: None });
             }
             return Ok(());
         };
         if again.is_none() {
             self.note_shortened(outcome.previous_bytes);
         }
-        self.previous = Some(Previous {
-            sequence,
-            end: outcome.end,
-            sealed_bytes: (!is_last).then_some(outcome.file_bytes),
-        });
+        self.previous =
+            Some(Previous { sequence, end: outcome.end, sealed_bytes: (!is_last).then_some(outcome.file_bytes) });
         self.add(sequence, path, outcome);
         Ok(())
     }
 
     /// Compares the segment before with what this one's header says about it.
     fn note_shortened(&mut self, expected: u64) {
-        let Some(Previous {
-            sequence,
-            sealed_bytes: Some(found),
-            ..
-        }) = self.previous
-        else {
+        let Some(Previous { sequence, sealed_bytes: Some(found), .. }) = self.previous else {
             return;
         };
         if found < expected {
@@ -287,11 +214,7 @@ impl Scan<'_> {
         self.report.records += outcome.records;
         self.report.bytes += outcome.record_bytes;
         self.report.stopped |= outcome.stopped;
-        let torn = Torn {
-            path,
-            offset: outcome.end,
-            bytes: outcome.torn_bytes,
-        };
+        let torn = Torn { path, offset: outcome.end, bytes: outcome.torn_bytes };
         self.report.torn = (torn.bytes > 0).then_some(torn);
         for (offset, bytes, reason) in outcome.holes {
             self.damage(sequence, offset, bytes, reason);
@@ -300,12 +223,7 @@ impl Scan<'_> {
 
     fn damage(&mut self, sequence: u32, offset: u64, bytes: u64, reason: DamageReason) {
         let path = self.path(sequence);
-        self.report.damaged.push(Damage {
-            path,
-            offset,
-            bytes,
-            reason,
-        });
+        self.report.damaged.push(Damage { path, offset, bytes, reason });
     }
 }
 

@@ -6,8 +6,8 @@
 use crate::disk::DiskFile;
 use crate::durable::RecordRef;
 use crate::format::{
-    RECORD_HEADER, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER, SEGMENT_HEADER_BYTES, Seed,
-    SegmentHeader, decode_segment_header,
+    RECORD_HEADER, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER, SEGMENT_HEADER_BYTES, Seed, SegmentHeader,
+    decode_segment_header,
 };
 use crate::name::WalId;
 use crate::report::{DamageReason, Record};
@@ -56,9 +56,7 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Whether the operating system refused to read a part of it.
     pub(crate) fn is_unreadable(&self) -> bool {
-        self.holes
-            .iter()
-            .any(|(_, _, reason)| matches!(reason, DamageReason::Unreadable(_)))
+        self.holes.iter().any(|(_, _, reason)| matches!(reason, DamageReason::Unreadable(_)))
     }
 }
 
@@ -91,19 +89,14 @@ pub(crate) fn scan_segment(file: &dyn DiskFile, task: Task, visit: &mut Visit<'_
         seed: Seed::new(task.id, task.sequence),
         window: Window::new(file),
         visit,
-        outcome: Outcome {
-            end: task.from,
-            ..Outcome::default()
-        },
+        outcome: Outcome { end: task.from, ..Outcome::default() },
         nonzero: None,
         file,
     };
     if let Err(error) = scan.run() {
         let end = scan.outcome.end;
         let rest = scan.outcome.file_bytes.saturating_sub(end);
-        scan.outcome
-            .holes
-            .push((end, rest, DamageReason::Unreadable(error.to_string())));
+        scan.outcome.holes.push((end, rest, DamageReason::Unreadable(error.to_string())));
     }
     scan.outcome
 }
@@ -138,16 +131,12 @@ impl Scan<'_, '_, '_> {
                 self.outcome.newer = Some(version);
                 Ok(None)
             }
-            SegmentHeader::Unfinished
-                if self.task.is_last && self.last_nonzero(SEGMENT_HEADER_BYTES)?.is_none() =>
-            {
+            SegmentHeader::Unfinished if self.task.is_last && self.last_nonzero(SEGMENT_HEADER_BYTES)?.is_none() => {
                 self.outcome.unborn = true;
                 Ok(None)
             }
             SegmentHeader::Misplaced => self.without_header(DamageReason::Misplaced),
-            SegmentHeader::Unfinished | SegmentHeader::Invalid => {
-                self.without_header(DamageReason::Header)
-            }
+            SegmentHeader::Unfinished | SegmentHeader::Invalid => self.without_header(DamageReason::Header),
         }
     }
 
@@ -191,17 +180,11 @@ impl Scan<'_, '_, '_> {
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(At::Zeros);
         }
-        let header = bytes
-            .first_chunk()
-            .and_then(|bytes| RecordHeader::decode(bytes, self.seed, at));
+        let header = bytes.first_chunk().and_then(|bytes| RecordHeader::decode(bytes, self.seed, at));
         match header {
             Some(header) if at + header.record_bytes() <= self.outcome.file_bytes => {
                 let valid = header.matches(self.seed, self.body(at, header)?);
-                Ok(if valid {
-                    At::Record(header)
-                } else {
-                    At::BadBody(header)
-                })
+                Ok(if valid { At::Record(header) } else { At::BadBody(header) })
             }
             _ => Ok(At::Nothing),
         }
@@ -209,32 +192,18 @@ impl Scan<'_, '_, '_> {
 
     fn body(&mut self, at: u64, header: RecordHeader) -> io::Result<&[u8]> {
         let want = usize::try_from(header.record_bytes()).unwrap_or(usize::MAX);
-        Ok(self
-            .window
-            .at(at, want)?
-            .get(RECORD_HEADER..)
-            .unwrap_or_default())
+        Ok(self.window.at(at, want)?.get(RECORD_HEADER..).unwrap_or_default())
     }
 
     fn visit(&mut self, at: u64, header: RecordHeader) -> io::Result<Option<u64>> {
         let offset = at + RECORD_HEADER_BYTES;
-        let place = RecordRef {
-            segment: self.task.sequence,
-            offset,
-            len: header.len,
-        };
+        let place = RecordRef { segment: self.task.sequence, offset, len: header.len };
         let want = usize::try_from(header.record_bytes()).unwrap_or(usize::MAX);
         let bytes = self.window.at(at, want)?;
         let body = bytes.get(RECORD_HEADER..).unwrap_or_default();
         self.outcome.records += 1;
         self.outcome.record_bytes += header.record_bytes();
-        if (self.visit)(Record {
-            kind: header.kind,
-            body,
-            at: place,
-        })
-        .is_break()
-        {
+        if (self.visit)(Record { kind: header.kind, body, at: place }).is_break() {
             self.outcome.stopped = true;
             self.outcome.end = at + header.record_bytes();
             return Ok(None);
@@ -276,9 +245,7 @@ impl Scan<'_, '_, '_> {
     }
 
     fn hole(&mut self, at: u64, next: u64, reason: DamageReason) -> io::Result<Option<u64>> {
-        self.outcome
-            .holes
-            .push((at, next.saturating_sub(at), reason));
+        self.outcome.holes.push((at, next.saturating_sub(at), reason));
         Ok(Some(next))
     }
 

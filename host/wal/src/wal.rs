@@ -52,22 +52,10 @@ impl Wal {
     /// # Errors
     /// `Exists` when the id has segments already, `LockHeld` when somebody holds its lock, `NoSpace`
     /// or `Io` otherwise. After `NoSpace` nothing is left behind.
-    pub fn create(
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        id: WalId,
-        owner: &str,
-        options: Options,
-    ) -> Result<Self, WalError> {
-        disk.create_dir_all(dir)
-            .map_err(|error| IoFailure::new("create", dir, error))?;
+    pub fn create(disk: Arc<dyn Disk>, dir: &Path, id: WalId, owner: &str, options: Options) -> Result<Self, WalError> {
+        disk.create_dir_all(dir).map_err(|error| IoFailure::new("create", dir, error))?;
         let lock = lock_new(&*disk, dir, id, owner)?;
-        let predecessor = Predecessor {
-            lock,
-            sealed: VecDeque::new(),
-            next: 1,
-            previous_bytes: 0,
-        };
+        let predecessor = Predecessor { lock, sealed: VecDeque::new(), next: 1, previous_bytes: 0 };
         Self::continue_from(disk, dir, id, options, predecessor).map_err(|(lock, error)| {
             if error.is_no_space() {
                 // The error is what matters; a lock file alone is an empty log and does no harm.
@@ -85,35 +73,14 @@ impl Wal {
         options: Options,
         from: Predecessor,
     ) -> Result<Self, (Box<dyn DiskLock>, WalError)> {
-        let Predecessor {
-            lock,
-            sealed,
-            next,
-            previous_bytes,
-        } = from;
-        let place = Place {
-            disk: &*disk,
-            dir,
-            id,
-            sequence: next,
-            previous_bytes,
-        };
+        let Predecessor { lock, sealed, next, previous_bytes } = from;
+        let place = Place { disk: &*disk, dir, id, sequence: next, previous_bytes };
         let active = match Active::create(place, &options) {
             Ok(active) => active,
             Err(error) => return Err((lock, error)),
         };
         let dir = dir.to_owned();
-        Ok(Self {
-            disk,
-            dir,
-            id,
-            options,
-            lock,
-            active,
-            sealed,
-            poison: None,
-            reader: None,
-        })
+        Ok(Self { disk, dir, id, options, lock, active, sealed, poison: None, reader: None })
     }
 
     /// The id of the log.
@@ -143,10 +110,7 @@ impl Wal {
         }
         match self.active.make_room(bytes, &self.options) {
             Err(failure) if failure.is_no_space() => {
-                return Err(WalError::NoSpace {
-                    needed_bytes: bytes,
-                    failure,
-                });
+                return Err(WalError::NoSpace { needed_bytes: bytes, failure });
             }
             other => other.map_err(|failure| self.poisoned_by(failure))?,
         }
@@ -163,9 +127,7 @@ impl Wal {
     /// `Io`, and the log is poisoned; `Poisoned` when it was.
     pub fn flush(&mut self) -> Result<(), WalError> {
         self.refuse_if_poisoned()?;
-        self.active
-            .flush(&self.options)
-            .map_err(|failure| self.poisoned_by(failure))
+        self.active.flush(&self.options).map_err(|failure| self.poisoned_by(failure))
     }
 
     /// Makes everything that was appended durable: it survives the death of the machine. The position
@@ -175,9 +137,7 @@ impl Wal {
     /// `Io`, and the log is poisoned; `Poisoned` when it was.
     pub fn sync(&mut self) -> Result<Durable<Position>, WalError> {
         self.flush()?;
-        self.active
-            .sync()
-            .map_err(|failure| self.poisoned_by(failure))?;
+        self.active.sync().map_err(|failure| self.poisoned_by(failure))?;
         Ok(Durable::new(self.position()))
     }
 
@@ -201,22 +161,12 @@ impl Wal {
             return read_record(self.active.file(), path, self.id, at);
         }
         let path = self.segment_path(at.segment);
-        if !self
-            .sealed
-            .iter()
-            .any(|segment| segment.sequence == at.segment)
-        {
-            return Err(WalError::NoSuchRecord {
-                path,
-                offset: at.offset,
-            });
+        if !self.sealed.iter().any(|segment| segment.sequence == at.segment) {
+            return Err(WalError::NoSuchRecord { path, offset: at.offset });
         }
         let file = match self.reader.take() {
             Some((sequence, file)) if sequence == at.segment => file,
-            _ => self
-                .disk
-                .open(&path, OpenMode::Read)
-                .map_err(|error| IoFailure::new("open", &path, error))?,
+            _ => self.disk.open(&path, OpenMode::Read).map_err(|error| IoFailure::new("open", &path, error))?,
         };
         let body = read_record(&*file, &path, self.id, at);
         self.reader = Some((at.segment, file));
@@ -225,10 +175,7 @@ impl Wal {
 
     /// All segments, oldest first; the active one is the last and counted without the zeros ahead.
     pub fn segments(&self) -> impl Iterator<Item = SegmentInfo> {
-        let active = SegmentInfo {
-            sequence: self.active.sequence,
-            bytes: self.active.end(),
-        };
+        let active = SegmentInfo { sequence: self.active.sequence, bytes: self.active.end() };
         self.sealed.iter().copied().chain(std::iter::once(active))
     }
 
@@ -258,9 +205,7 @@ impl Wal {
         }
         self.reader = None;
         let path = self.segment_path(oldest);
-        self.disk
-            .remove(&path)
-            .map_err(|error| IoFailure::new("remove", &path, error))?;
+        self.disk.remove(&path).map_err(|error| IoFailure::new("remove", &path, error))?;
         self.sealed.pop_front();
         self.disk.sync_dir(&self.dir).map_err(|error| {
             let failure = IoFailure::new("sync", &self.dir, error);
@@ -278,31 +223,16 @@ impl Wal {
         if !self.active.has_records() {
             return Ok(());
         }
-        let sequence = self
-            .active
-            .sequence
-            .checked_add(1)
-            .ok_or(WalError::SequencesUsedUp)?;
-        self.active
-            .seal(&self.options)
-            .map_err(|failure| self.poisoned_by(failure))?;
+        let sequence = self.active.sequence.checked_add(1).ok_or(WalError::SequencesUsedUp)?;
+        self.active.seal(&self.options).map_err(|failure| self.poisoned_by(failure))?;
         let previous_bytes = self.active.end();
-        let place = Place {
-            disk: &*self.disk,
-            dir: &self.dir,
-            id: self.id,
-            sequence,
-            previous_bytes,
-        };
+        let place = Place { disk: &*self.disk, dir: &self.dir, id: self.id, sequence, previous_bytes };
         let next = match Active::create(place, &self.options) {
             Err(WalError::Io(failure)) => return Err(self.poisoned_by(failure)),
             other => other?,
         };
         let old = std::mem::replace(&mut self.active, next);
-        self.sealed.push_back(SegmentInfo {
-            sequence: old.sequence,
-            bytes: previous_bytes,
-        });
+        self.sealed.push_back(SegmentInfo { sequence: old.sequence, bytes: previous_bytes });
         Ok(())
     }
 
@@ -322,12 +252,8 @@ impl Wal {
         self.flush()?;
         // Cut before the sync, so that one sync does for both. If all is synced already none is needed:
         // zeros that come back after a power cut are a clean end.
-        self.active
-            .trim()
-            .map_err(|failure| self.poisoned_by(failure))?;
-        self.active
-            .sync()
-            .map_err(|failure| self.poisoned_by(failure))
+        self.active.trim().map_err(|failure| self.poisoned_by(failure))?;
+        self.active.sync().map_err(|failure| self.poisoned_by(failure))
     }
 
     /// Unlinks all segments, oldest first, and then the lock file. Also for a poisoned log: the caller has
@@ -345,11 +271,7 @@ impl Wal {
     }
 
     fn refuse_if_poisoned(&self) -> Result<(), WalError> {
-        self.poison.as_ref().map_or(Ok(()), |first| {
-            Err(WalError::Poisoned {
-                first: first.clone(),
-            })
-        })
+        self.poison.as_ref().map_or(Ok(()), |first| Err(WalError::Poisoned { first: first.clone() }))
     }
 
     fn poisoned_by(&mut self, failure: IoFailure) -> WalError {
@@ -365,26 +287,15 @@ fn body_len(kind: u8, parts: &[&[u8]]) -> Result<u32, WalError> {
     let found_bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
     match u32::try_from(found_bytes) {
         Ok(len) if len <= MAX_BODY_BYTES => Ok(len),
-        _ => Err(WalError::TooLarge {
-            found_bytes,
-            limit_bytes: MAX_BODY_BYTES.into(),
-        }),
+        _ => Err(WalError::TooLarge { found_bytes, limit_bytes: MAX_BODY_BYTES.into() }),
     }
 }
 
-fn lock_new(
-    disk: &dyn Disk,
-    dir: &Path,
-    id: WalId,
-    owner: &str,
-) -> Result<Box<dyn DiskLock>, WalError> {
+fn lock_new(disk: &dyn Disk, dir: &Path, id: WalId, owner: &str) -> Result<Box<dyn DiskLock>, WalError> {
     let path = dir.join(lock_file_name(id));
     let locked = disk.lock(&path, Wait::No);
     let Some(mut lock) = locked.map_err(|error| IoFailure::new("lock", &path, error))? else {
-        return Err(WalError::LockHeld {
-            holder: holder_of(disk, &path),
-            path,
-        });
+        return Err(WalError::LockHeld { holder: holder_of(disk, &path), path });
     };
     if !segments_of(disk, dir, id)?.is_empty() {
         return Err(WalError::Exists { path });
@@ -393,39 +304,19 @@ fn lock_new(
         let _ = lock.remove();
         let full = failure.is_no_space();
         let needed_bytes = owner.len() as u64;
-        return Err(if full {
-            WalError::NoSpace {
-                needed_bytes,
-                failure,
-            }
-        } else {
-            failure.into()
-        });
+        return Err(if full { WalError::NoSpace { needed_bytes, failure } } else { failure.into() });
     }
     Ok(lock)
 }
 
 /// The first line of a lock file, as far as it can be read.
 fn holder_of(disk: &dyn Disk, path: &Path) -> String {
-    let text = disk
-        .open(path, OpenMode::Read)
-        .and_then(|file| file.read_all())
-        .unwrap_or_default();
-    String::from_utf8_lossy(&text)
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    let text = disk.open(path, OpenMode::Read).and_then(|file| file.read_all()).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
 }
 
-pub(crate) fn mark(
-    lock: &mut dyn DiskLock,
-    dir: &Path,
-    id: WalId,
-    line: &str,
-) -> Result<(), IoFailure> {
-    lock.append_line(line)
-        .map_err(|error| IoFailure::new("write to", &dir.join(lock_file_name(id)), error))
+pub(crate) fn mark(lock: &mut dyn DiskLock, dir: &Path, id: WalId, line: &str) -> Result<(), IoFailure> {
+    lock.append_line(line).map_err(|error| IoFailure::new("write to", &dir.join(lock_file_name(id)), error))
 }
 
 /// Unlinks segments in this order, each durably before the next, so that a crash leaves no gap; then
@@ -439,13 +330,9 @@ pub(crate) fn delete_files(
 ) -> Result<(), WalError> {
     for &sequence in sequences {
         let path = dir.join(segment_file_name(id, sequence));
-        disk.remove(&path)
-            .map_err(|error| IoFailure::new("remove", &path, error))?;
-        disk.sync_dir(dir)
-            .map_err(|error| IoFailure::new("sync", dir, error))?;
+        disk.remove(&path).map_err(|error| IoFailure::new("remove", &path, error))?;
+        disk.sync_dir(dir).map_err(|error| IoFailure::new("sync", dir, error))?;
     }
     let path = dir.join(lock_file_name(id));
-    Ok(lock
-        .remove()
-        .map_err(|error| IoFailure::new("remove", &path, error))?)
+    Ok(lock.remove().map_err(|error| IoFailure::new("remove", &path, error))?)
 }

@@ -20,19 +20,12 @@ pub(crate) struct Window<'f> {
 
 impl<'f> Window<'f> {
     pub(crate) fn new(file: &'f dyn DiskFile) -> Self {
-        Self {
-            file,
-            buffer: Vec::new(),
-            start: 0,
-            filled: 0,
-        }
+        Self { file, buffer: Vec::new(), start: 0, filled: 0 }
     }
 
     /// The bytes from `offset` on: `want` of them, fewer only where the file ends.
     pub(crate) fn at(&mut self, offset: u64, want: usize) -> io::Result<&[u8]> {
-        let inside = self
-            .index(offset)
-            .is_some_and(|index| self.filled - index >= want);
+        let inside = self.index(offset).is_some_and(|index| self.filled - index >= want);
         if !inside {
             self.slide(offset, want)?;
         }
@@ -68,11 +61,7 @@ impl<'f> Window<'f> {
         self.filled = kept;
         let remaining = self.file.len()?.saturating_sub(offset);
         // A small file takes a small buffer. Beyond its end only what the caller wants is tried.
-        let size = want.max(
-            usize::try_from(remaining)
-                .unwrap_or(CHUNK_BYTES)
-                .min(CHUNK_BYTES),
-        );
+        let size = want.max(usize::try_from(remaining).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES));
         if self.buffer.len() < size {
             self.buffer.resize(size, 0);
         } else if self.buffer.len() > 4 * CHUNK_BYTES && size <= CHUNK_BYTES {

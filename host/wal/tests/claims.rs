@@ -30,14 +30,10 @@ fn a_living_owner_is_not_robbed_and_a_dead_one_is_followed() {
     wal.flush().unwrap();
     assert!(matches!(attempt(&disk), Claim::Held));
     drop(wal);
-    let Claim::Claimed(orphan) = attempt(&disk) else {
-        panic!("free")
-    };
+    let Claim::Claimed(orphan) = attempt(&disk) else { panic!("free") };
     assert!(matches!(attempt(&disk), Claim::Held));
     orphan.release();
-    let Claim::Claimed(orphan) = attempt(&disk) else {
-        panic!("free")
-    };
+    let Claim::Claimed(orphan) = attempt(&disk) else { panic!("free") };
     orphan.delete().unwrap();
     assert!(matches!(attempt(&disk), Claim::Gone));
     assert_eq!(disk.list(dir()).unwrap(), []);
@@ -48,10 +44,7 @@ fn an_id_is_created_once_and_the_holder_is_named() {
     let disk = SimDisk::new();
     let wal = create(&disk).unwrap();
     let error = create(&disk).unwrap_err();
-    assert!(
-        matches!(&error, WalError::LockHeld { holder, .. } if holder == "a test"),
-        "{error}"
-    );
+    assert!(matches!(&error, WalError::LockHeld { holder, .. } if holder == "a test"), "{error}");
     wal.close().unwrap();
     assert!(matches!(create(&disk), Err(WalError::Exists { .. })));
 }
@@ -101,15 +94,9 @@ fn of_many_claims_at_once_exactly_one_wins() {
                 claim(disk.clone(), dir, id).unwrap()
             };
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        let winners = won
-            .iter()
-            .filter(|claim| matches!(claim, Claim::Claimed(_)))
-            .count();
+        let winners = won.iter().filter(|claim| matches!(claim, Claim::Claimed(_))).count();
         assert_eq!(winners, 1, "round {round}");
     }
 }
@@ -118,18 +105,10 @@ fn of_many_claims_at_once_exactly_one_wins() {
 fn contend(disk: &dyn Disk, path: &std::path::Path, inside: &AtomicU32, turns: &AtomicU64) {
     for turn in 0..200 {
         let lock = disk.lock(path, Wait::Forever).unwrap().unwrap();
-        assert_eq!(
-            inside.fetch_add(1, Ordering::SeqCst),
-            0,
-            "two hold the lock"
-        );
+        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
         turns.fetch_add(1, Ordering::SeqCst);
         assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
-        if turn % 2 == 0 {
-            lock.remove().unwrap()
-        } else {
-            drop(lock)
-        }
+        if turn % 2 == 0 { lock.remove().unwrap() } else { drop(lock) }
     }
 }
 
@@ -154,30 +133,14 @@ fn a_lock_file_that_is_removed_while_others_wait_never_lets_two_in() {
 fn waiting_for_a_lock_ends_and_an_existing_lock_is_never_created() {
     let temporary = tempfile::tempdir().unwrap();
     let path = temporary.path().join("lock");
-    assert!(matches!(
-        RealDisk.try_lock_existing(&path).unwrap(),
-        LockAttempt::Gone
-    ));
+    assert!(matches!(RealDisk.try_lock_existing(&path).unwrap(), LockAttempt::Gone));
     assert!(RealDisk.stat(&path).unwrap().is_none());
     let held = RealDisk.lock(&path, Wait::No).unwrap().unwrap();
-    assert!(matches!(
-        RealDisk.try_lock_existing(&path).unwrap(),
-        LockAttempt::Held
-    ));
+    assert!(matches!(RealDisk.try_lock_existing(&path).unwrap(), LockAttempt::Held));
     assert!(RealDisk.lock(&path, Wait::No).unwrap().is_none());
-    assert!(
-        RealDisk
-            .lock(&path, Wait::UpTo(Duration::from_millis(5)))
-            .unwrap()
-            .is_none()
-    );
+    assert!(RealDisk.lock(&path, Wait::UpTo(Duration::from_millis(5))).unwrap().is_none());
     drop(held);
-    assert!(
-        RealDisk
-            .lock(&path, Wait::UpTo(Duration::ZERO))
-            .unwrap()
-            .is_some()
-    );
+    assert!(RealDisk.lock(&path, Wait::UpTo(Duration::ZERO)).unwrap().is_some());
 }
 
 #[test]
@@ -187,13 +150,7 @@ fn a_lock_whose_file_was_replaced_does_not_remove_the_new_one() {
     let ghost = RealDisk.lock(&path, Wait::No).unwrap().unwrap();
     RealDisk.remove(&path).unwrap();
     let held = RealDisk.lock(&path, Wait::No).unwrap().unwrap();
-    assert_eq!(
-        ghost.remove().unwrap_err().kind(),
-        std::io::ErrorKind::NotFound
-    );
-    assert!(matches!(
-        RealDisk.try_lock_existing(&path).unwrap(),
-        LockAttempt::Held
-    ));
+    assert_eq!(ghost.remove().unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    assert!(matches!(RealDisk.try_lock_existing(&path).unwrap(), LockAttempt::Held));
     drop(held);
 }

@@ -14,19 +14,13 @@ use common::{ID, bodies, claimed, content, copy_of, create, create_with, dir, pu
 use wasmq_wal::disk::{Disk, Fault, RealDisk, SimDisk};
 use wasmq_wal::{DamageReason, Options, RECORD_HEADER_BYTES, list, quarantine, quarantine_path};
 
-const LARGE: Options = Options {
-    segment_bytes: 1 << 30,
-    extend_bytes: 64,
-    buffer_bytes: 1 << 20,
-};
+const LARGE: Options = Options { segment_bytes: 1 << 30, extend_bytes: 64, buffer_bytes: 1 << 20 };
 
 #[test]
 fn zeros_in_the_middle_are_reported_and_the_rest_is_read() {
     let disk = SimDisk::new();
     let mut wal = create_with(&disk, LARGE).unwrap();
-    let refs: Vec<_> = (1..=9u8)
-        .map(|n| wal.append(1, &[&[n; 50]]).unwrap())
-        .collect();
+    let refs: Vec<_> = (1..=9u8).map(|n| wal.append(1, &[&[n; 50]]).unwrap()).collect();
     wal.close().unwrap();
     for (from, to) in [(0, 0), (0, 3), (4, 4), (2, 7)] {
         let disk = copy_of(&disk);
@@ -78,11 +72,7 @@ fn megabytes_of_garbage_are_searched_in_linear_time() {
     wal.close().unwrap();
     // Small plausible lengths at every offset are what would make a naive search quadratic.
     let path = dir.join(wasmq_wal::segment_file_name(ID, 1));
-    let mut bytes = RealDisk
-        .open(&path, wasmq_wal::disk::OpenMode::Read)
-        .unwrap()
-        .read_all()
-        .unwrap();
+    let mut bytes = RealDisk.open(&path, wasmq_wal::disk::OpenMode::Read).unwrap().read_all().unwrap();
     let start = (garbage.offset - RECORD_HEADER_BYTES) as usize;
     let end = garbage.end().offset as usize;
     for (index, byte) in bytes[start..end].iter_mut().enumerate() {
@@ -115,14 +105,8 @@ fn quarantined_bytes_are_the_damaged_ones_and_doing_it_twice_changes_nothing() {
     let operations = disk.operations();
     let twice = quarantine(&disk, &damage.path, damage.offset, damage.bytes).unwrap();
     assert_eq!(disk.operations(), operations);
-    assert_eq!(
-        (&once, &once),
-        (&twice, &quarantine_path(&segment_path(1), damage.offset))
-    );
-    let (from, to) = (
-        damage.offset as usize,
-        (damage.offset + damage.bytes) as usize,
-    );
+    assert_eq!((&once, &once), (&twice, &quarantine_path(&segment_path(1), damage.offset)));
+    let (from, to) = (damage.offset as usize, (damage.offset + damage.bytes) as usize);
     assert_eq!(content(&disk, &once), bytes[from..to]);
     claimed(&disk).delete().unwrap();
     let listing = list(&disk, dir()).unwrap();
@@ -171,11 +155,7 @@ fn zeros_at_the_end_are_damage_in_a_sealed_segment_and_a_clean_end_in_the_last()
         let (found, report) = bodies(&disk);
         assert_eq!(found.len(), 2);
         assert!(report.torn.is_none());
-        let holes: Vec<_> = report
-            .damaged
-            .iter()
-            .map(|it| (it.offset, it.bytes, &it.reason))
-            .collect();
+        let holes: Vec<_> = report.damaged.iter().map(|it| (it.offset, it.bytes, &it.reason)).collect();
         let expected = [(start, at.stored_bytes(), &DamageReason::Zeros)];
         assert_eq!(holes, expected[..usize::from(damaged)]);
     }

@@ -1,16 +1,9 @@
 //! The simulated disk and the real one answer alike, so that what is tested on one holds on the other.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::io::ErrorKind;
 use std::path::Path;
-use wasmq_wal::disk::{
-    Disk, EntryKind, OpenMode, RealDisk, SimDisk, Wait, is_no_space, write_atomically,
-};
+use wasmq_wal::disk::{Disk, EntryKind, OpenMode, RealDisk, SimDisk, Wait, is_no_space, write_atomically};
 
 /// Runs a check on both disks, each with an empty directory.
 fn on_both(check: impl Fn(&dyn Disk, &Path)) {
@@ -29,31 +22,16 @@ fn kind_of<T>(result: std::io::Result<T>) -> ErrorKind {
 fn open_modes_create_keep_and_refuse() {
     on_both(|disk, dir| {
         let path = dir.join("file");
-        assert_eq!(
-            kind_of(disk.open(&path, OpenMode::Read)),
-            ErrorKind::NotFound
-        );
-        assert_eq!(
-            kind_of(disk.open(&path, OpenMode::ReadWrite)),
-            ErrorKind::NotFound
-        );
+        assert_eq!(kind_of(disk.open(&path, OpenMode::Read)), ErrorKind::NotFound);
+        assert_eq!(kind_of(disk.open(&path, OpenMode::ReadWrite)), ErrorKind::NotFound);
         let file = disk.open(&path, OpenMode::Create).unwrap();
         file.write_all_at(b"content", 0).unwrap();
-        assert_eq!(
-            kind_of(disk.open(&path, OpenMode::CreateNew)),
-            ErrorKind::AlreadyExists
-        );
+        assert_eq!(kind_of(disk.open(&path, OpenMode::CreateNew)), ErrorKind::AlreadyExists);
         let again = disk.open(&path, OpenMode::Create).unwrap();
         assert_eq!(again.read_all().unwrap(), b"content");
-        assert_eq!(
-            again.inode().unwrap(),
-            disk.stat(&path).unwrap().unwrap().inode
-        );
+        assert_eq!(again.inode().unwrap(), disk.stat(&path).unwrap().unwrap().inode);
         let missing = dir.join("no/such/dir/file");
-        assert_eq!(
-            kind_of(disk.open(&missing, OpenMode::CreateNew)),
-            ErrorKind::NotFound
-        );
+        assert_eq!(kind_of(disk.open(&missing, OpenMode::CreateNew)), ErrorKind::NotFound);
     });
 }
 
@@ -68,10 +46,7 @@ fn reads_and_writes_have_a_place_and_holes_are_zeros() {
         let mut buffer = [0; 4];
         assert_eq!(file.read_up_to(&mut buffer, 6).unwrap(), 2);
         assert_eq!(file.read_at(&mut buffer, 100).unwrap(), 0);
-        assert_eq!(
-            kind_of(file.read_exact_at(&mut buffer, 6)),
-            ErrorKind::UnexpectedEof
-        );
+        assert_eq!(kind_of(file.read_exact_at(&mut buffer, 6)), ErrorKind::UnexpectedEof);
         file.set_len(2).unwrap();
         file.set_len(3).unwrap();
         assert_eq!(file.read_all().unwrap(), b"a\0\0");
@@ -91,30 +66,15 @@ fn directories_are_made_once_listed_in_order_and_never_removed_as_files() {
             file.write_all_at(name.as_bytes(), 0).unwrap();
         }
         let entries = disk.list(dir).unwrap();
-        let names: Vec<_> = entries
-            .iter()
-            .map(|entry| entry.name.to_str().unwrap())
-            .collect();
+        let names: Vec<_> = entries.iter().map(|entry| entry.name.to_str().unwrap()).collect();
         assert_eq!(names, ["B", "a", "m", "z"]);
         assert_eq!((entries[0].kind, entries[0].len), (EntryKind::File, 1));
         assert_eq!((entries[1].kind, entries[1].len), (EntryKind::Dir, 0));
         assert!(disk.remove(&dir.join("a")).is_err());
-        assert_eq!(
-            kind_of(disk.remove(&dir.join("nothing"))),
-            ErrorKind::NotFound
-        );
-        assert_eq!(
-            kind_of(disk.list(&dir.join("nothing"))),
-            ErrorKind::NotFound
-        );
-        assert_eq!(
-            kind_of(disk.create_dir_all(&dir.join("z"))),
-            ErrorKind::NotADirectory
-        );
-        assert_eq!(
-            kind_of(disk.create_dir_all(&dir.join("z/below"))),
-            ErrorKind::NotADirectory
-        );
+        assert_eq!(kind_of(disk.remove(&dir.join("nothing"))), ErrorKind::NotFound);
+        assert_eq!(kind_of(disk.list(&dir.join("nothing"))), ErrorKind::NotFound);
+        assert_eq!(kind_of(disk.create_dir_all(&dir.join("z"))), ErrorKind::NotADirectory);
+        assert_eq!(kind_of(disk.create_dir_all(&dir.join("z/below"))), ErrorKind::NotADirectory);
     });
 }
 
@@ -146,10 +106,7 @@ fn lines_of_a_lock_file_stay_lines() {
         lock.append_line("pid 7\r\nforged line \u{1b}[31m").unwrap();
         lock.append_line("").unwrap();
         assert_eq!(lock.read().unwrap(), "pid 7  forged line  [31m\n\n");
-        disk.open(&path, OpenMode::ReadWrite)
-            .unwrap()
-            .write_all_at(b"\xFFtorn", 25)
-            .unwrap();
+        disk.open(&path, OpenMode::ReadWrite).unwrap().write_all_at(b"\xFFtorn", 25).unwrap();
         lock.append_line("next").unwrap();
         assert_eq!(lock.read().unwrap().lines().last(), Some("next"));
         lock.remove().unwrap();
@@ -159,8 +116,6 @@ fn lines_of_a_lock_file_stay_lines() {
 
 #[test]
 fn a_full_real_disk_is_recognised_as_full() {
-    let full = RealDisk
-        .open(Path::new("/dev/full"), OpenMode::ReadWrite)
-        .unwrap();
+    let full = RealDisk.open(Path::new("/dev/full"), OpenMode::ReadWrite).unwrap();
     assert!(is_no_space(&full.write_all_at(b"x", 0).unwrap_err()));
 }

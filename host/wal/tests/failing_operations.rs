@@ -51,10 +51,7 @@ fn note(wal: &Wal, seen: &mut Seen, error: WalError) {
     match (&error, wal.poison()) {
         (WalError::NoSpace { .. }, None) => seen.refused += 1,
         (WalError::Io(failure), Some(first)) => {
-            assert!(
-                seen.first_error.is_none(),
-                "a poisoned log did something: {failure}"
-            );
+            assert!(seen.first_error.is_none(), "a poisoned log did something: {failure}");
             assert_eq!(failure.to_string(), first.to_string());
             seen.first_error = Some(error);
         }
@@ -68,11 +65,7 @@ fn note(wal: &Wal, seen: &mut Seen, error: WalError) {
 
 fn durable_bodies(seen: &Seen) -> Vec<&Vec<u8>> {
     let covered = |at: &RecordRef| seen.synced.is_some_and(|synced| synced.covers(*at));
-    seen.appended
-        .iter()
-        .filter(|(at, _)| covered(at))
-        .map(|(_, body)| body)
-        .collect()
+    seen.appended.iter().filter(|(at, _)| covered(at)).map(|(_, body)| body).collect()
 }
 
 #[test]
@@ -112,11 +105,7 @@ fn check(disk: &SimDisk, seen: &Seen, what: &str) {
         };
         let (found, _) = bodies(&world);
         for body in durable_bodies(seen) {
-            assert!(
-                found.contains(body),
-                "{what} {survival:?}: lost {}",
-                body[0]
-            );
+            assert!(found.contains(body), "{what} {survival:?}: lost {}", body[0]);
         }
         for body in &found {
             assert!(seen.appended.iter().any(|(_, b)| b == body) || seen.first_error.is_some());
@@ -124,10 +113,7 @@ fn check(disk: &SimDisk, seen: &Seen, what: &str) {
         let mut wal = orphan.reopen(SMALL).unwrap();
         wal.append(1, &[b"after"]).unwrap();
         wal.close().unwrap();
-        assert!(
-            bodies(&world).0.contains(&b"after".to_vec()),
-            "{what} {survival:?}"
-        );
+        assert!(bodies(&world).0.contains(&b"after".to_vec()), "{what} {survival:?}");
     }
 }
 
@@ -143,17 +129,10 @@ fn a_failed_sync_is_never_tried_again_and_believed() {
     assert!(matches!(wal.sync(), Err(WalError::Io(_))));
     let operations = disk.operations();
     assert!(matches!(wal.sync(), Err(WalError::Poisoned { .. })));
-    assert!(matches!(
-        wal.append(1, &[b"more"]),
-        Err(WalError::Poisoned { .. })
-    ));
+    assert!(matches!(wal.append(1, &[b"more"]), Err(WalError::Poisoned { .. })));
     assert!(matches!(wal.rotate(), Err(WalError::Poisoned { .. })));
     assert!(matches!(wal.drop_oldest(), Err(WalError::Poisoned { .. })));
-    assert_eq!(
-        disk.operations(),
-        operations,
-        "a poisoned log touched the disk"
-    );
+    assert_eq!(disk.operations(), operations, "a poisoned log touched the disk");
     assert_eq!(wal.read(kept).unwrap(), b"kept");
     assert!(matches!(wal.close(), Err(WalError::Poisoned { .. })));
     assert_eq!(claimed(&disk).lock_text(), "a test\n");

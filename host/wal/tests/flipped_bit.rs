@@ -19,19 +19,14 @@ fn two_segments() -> (SimDisk, Vec<RecordRef>, Vec<Vec<u8>>) {
     let disk = SimDisk::new();
     let mut wal = create(&disk).unwrap();
     let written: Vec<Vec<u8>> = (0..9u8).map(|n| vec![n + 1; 10 + usize::from(n)]).collect();
-    let refs: Vec<RecordRef> = written
-        .iter()
-        .map(|body| wal.append(1, &[body]).unwrap())
-        .collect();
+    let refs: Vec<RecordRef> = written.iter().map(|body| wal.append(1, &[body]).unwrap()).collect();
     wal.close().unwrap();
     assert!(refs.iter().any(|at| at.segment == 2));
     (disk, refs, written)
 }
 
 fn record_at(refs: &[RecordRef], segment: u32, byte: u64) -> Option<usize> {
-    refs.iter().position(|at| {
-        at.segment == segment && (at.offset - 13..at.offset + u64::from(at.len)).contains(&byte)
-    })
+    refs.iter().position(|at| at.segment == segment && (at.offset - 13..at.offset + u64::from(at.len)).contains(&byte))
 }
 
 #[test]
@@ -55,11 +50,7 @@ fn a_flipped_bit_in_a_sealed_segment_costs_at_most_its_own_record() {
             assert_eq!(damage.path, segment_path(1));
             let start = hit.map_or(0, |index| refs[index].offset - 13);
             let bytes = hit.map_or(SEGMENT_HEADER_BYTES, |index| refs[index].stored_bytes());
-            assert_eq!(
-                (damage.offset, damage.bytes),
-                (start, bytes),
-                "byte {byte} bit {bit}"
-            );
+            assert_eq!((damage.offset, damage.bytes), (start, bytes), "byte {byte} bit {bit}");
         }
     }
     println!("{} flipped bits tried", whole.len() * 8);
@@ -81,11 +72,7 @@ fn a_flipped_bit_in_the_last_segment_is_damage_or_a_torn_tail_and_the_rest_is_re
         assert_eq!(found, expected, "byte {byte}");
         let is_last = hit == Some(refs.len() - 1);
         assert_eq!(report.torn.is_some(), is_last, "byte {byte}: {report:?}");
-        assert_eq!(
-            report.damaged.is_empty(),
-            is_last,
-            "byte {byte}: {report:?}"
-        );
+        assert_eq!(report.damaged.is_empty(), is_last, "byte {byte}: {report:?}");
     }
 }
 
@@ -103,10 +90,7 @@ fn a_sealed_segment_cut_at_any_byte_is_reported() {
         let (found, report) = bodies(&disk);
         assert_eq!(found, expected, "cut at {cut}");
         assert!(!report.damaged.is_empty(), "cut at {cut}");
-        let end = report
-            .damaged
-            .last()
-            .map(|damage| damage.offset + damage.bytes);
+        let end = report.damaged.last().map(|damage| damage.offset + damage.bytes);
         assert_eq!(end, Some(whole.len() as u64), "cut at {cut}: {report:?}");
     }
 }

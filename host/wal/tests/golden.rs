@@ -1,10 +1,5 @@
 //! The format to the byte. The expected bytes were computed from `FORMAT.md` by another program, not by this crate.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod common;
 

@@ -1,10 +1,5 @@
 //! A directory that changes while it is listed makes no segment look missing.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod common;
 
@@ -12,9 +7,7 @@ use common::{bodies, create, segment_path};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use wasmq_wal::disk::{
-    DirEntry, Disk, DiskFile, DiskLock, LockAttempt, OpenMode, SimDisk, Stat, Wait,
-};
+use wasmq_wal::disk::{DirEntry, Disk, DiskFile, DiskLock, LockAttempt, OpenMode, SimDisk, Stat, Wait};
 
 /// A disk whose first listings lack one entry, as readdir(3) may lack what is created meanwhile.
 #[derive(Debug)]
@@ -70,11 +63,7 @@ fn a_segment_that_a_listing_missed_is_read_and_not_reported_missing() {
         wal.append(1, &[&[n; 200]]).unwrap();
     }
     wal.close().unwrap();
-    let forgetful = Forgetful {
-        disk,
-        hidden: 2,
-        listings: AtomicU32::new(0),
-    };
+    let forgetful = Forgetful { disk, hidden: 2, listings: AtomicU32::new(0) };
     let (found, report) = bodies(&forgetful);
     assert_eq!(found, [[1; 200], [2; 200], [3; 200]]);
     assert!(report.damaged.is_empty(), "{report:?}");

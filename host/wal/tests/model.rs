@@ -87,8 +87,7 @@ impl Model {
                 self.reopen_same_disk();
             }
             Step::PowerCut(seed) => {
-                let survival =
-                    [Survival::Lost, Survival::Torn, Survival::Kept][(seed % 3) as usize];
+                let survival = [Survival::Lost, Survival::Torn, Survival::Kept][(seed % 3) as usize];
                 self.reopen(survival, *seed);
             }
         }

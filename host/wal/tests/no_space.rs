@@ -16,11 +16,7 @@ use wasmq_wal::disk::{Disk, SimDisk, Survival};
 use wasmq_wal::{Options, WalError};
 
 fn used(disk: &SimDisk) -> u64 {
-    disk.list(dir())
-        .unwrap()
-        .iter()
-        .map(|entry| entry.len)
-        .sum()
+    disk.list(dir()).unwrap().iter().map(|entry| entry.len).sum()
 }
 
 #[test]
@@ -33,11 +29,7 @@ fn at_every_limit_records_are_refused_whole_and_taken_again_after_space_was_free
             Ok(wal) => wal,
             Err(error) => {
                 assert!(error.is_no_space(), "{error}");
-                assert_eq!(
-                    disk.list(dir()).unwrap(),
-                    [],
-                    "something was left at {limit}"
-                );
+                assert_eq!(disk.list(dir()).unwrap(), [], "something was left at {limit}");
                 continue;
             }
         };
@@ -67,25 +59,12 @@ fn at_every_limit_records_are_refused_whole_and_taken_again_after_space_was_free
 #[test]
 fn a_record_that_fits_is_taken_although_the_zeros_ahead_do_not_fit() {
     let disk = SimDisk::new();
-    let options = Options {
-        extend_bytes: 1 << 20,
-        segment_bytes: 1 << 22,
-        ..SMALL
-    };
+    let options = Options { extend_bytes: 1 << 20, segment_bytes: 1 << 22, ..SMALL };
     disk.limit_space(Some(4096));
     let mut wal = create_with(&disk, options).unwrap();
     wal.append(1, &[&[1; 3000]]).unwrap();
     let refused = wal.append(1, &[&[2; 3000]]).unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            WalError::NoSpace {
-                needed_bytes: 3013,
-                ..
-            }
-        ),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, WalError::NoSpace { needed_bytes: 3013, .. }), "{refused:?}");
     wal.append(1, &[&[3; 500]]).unwrap();
     let _ = wal.sync().unwrap();
     assert_eq!(bodies(&disk).0, [vec![1; 3000], vec![3; 500]]);

@@ -109,27 +109,16 @@ fn numbers(disk: &SimDisk) -> (BTreeSet<u32>, ScanReport) {
 
 fn check(disk: &SimDisk, told: &Told, survival: Survival, what: &str) -> BTreeSet<u32> {
     let (found, report) = numbers(disk);
-    assert!(
-        found.is_subset(&told.appended),
-        "{what}: found what nobody wrote: {found:?}"
-    );
+    assert!(found.is_subset(&told.appended), "{what}: found what nobody wrote: {found:?}");
     if !told.deleting {
-        assert!(
-            told.durable.is_subset(&found),
-            "{what}: lost: {told:?} {found:?} {report:?}"
-        );
+        assert!(told.durable.is_subset(&found), "{what}: lost: {told:?} {found:?} {report:?}");
     }
     for damage in &report.damaged {
         // A hole among unsynced writes can only be told from damage by the observer.
         assert_eq!(survival, Survival::Reordered, "{what}: {damage}");
         // Headers are durable before any record is written.
         assert_ne!(damage.reason, DamageReason::Header, "{what}: {damage}");
-        let name = damage
-            .path
-            .file_name()
-            .unwrap()
-            .to_string_lossy()
-            .into_owned();
+        let name = damage.path.file_name().unwrap().to_string_lossy().into_owned();
         let unsynced = told.synced.is_none_or(|synced| {
             let last = segment_file_name(common::ID, synced.segment);
             name > last || (name == last && damage.offset >= synced.offset)
@@ -146,10 +135,7 @@ fn cut_at(cut: u64) -> Option<(SimDisk, Told)> {
     let mut told = Told::default();
     let result = workload(&disk, &mut told);
     if disk.operations() > cut {
-        assert!(
-            result.is_err(),
-            "operation {cut} failed and nobody was told"
-        );
+        assert!(result.is_err(), "operation {cut} failed and nobody was told");
         return Some((disk, told));
     }
     result.unwrap();

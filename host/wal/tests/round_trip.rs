@@ -15,8 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use wasmq_wal::disk::{Disk, RealDisk, SimDisk};
 use wasmq_wal::{
-    Claim, MAX_BODY_BYTES, Options, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, Wal, WalError,
-    claim, list, read, scan,
+    Claim, MAX_BODY_BYTES, Options, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, Wal, WalError, claim, list, read, scan,
 };
 
 fn body(number: usize) -> Vec<u8> {
@@ -32,33 +31,21 @@ fn records_of_all_sizes_are_read_back_in_order_across_segments() {
     for number in 0..100 {
         let body = body(number);
         let (head, tail) = body.split_at(body.len() / 3);
-        refs.push(
-            wal.append(1 + (number % 255) as u8, &[head, &[], tail])
-                .unwrap(),
-        );
+        refs.push(wal.append(1 + (number % 255) as u8, &[head, &[], tail]).unwrap());
     }
     for (number, &at) in refs.iter().enumerate() {
         assert_eq!(wal.read(at).unwrap(), body(number));
     }
     let _ = wal.sync().unwrap();
     assert!(wal.segments().count() > 20);
-    assert_eq!(
-        wal.total_bytes(),
-        wal.segments().map(|segment| segment.bytes).sum::<u64>()
-    );
+    assert_eq!(wal.total_bytes(), wal.segments().map(|segment| segment.bytes).sum::<u64>());
     wal.close().unwrap();
 
     let expected: Vec<_> = (0..100).map(|n| (1 + (n % 255) as u8, body(n))).collect();
     let (found, report) = read_all(&disk);
     assert_eq!(found, expected);
-    assert!(
-        report.damaged.is_empty() && report.torn.is_none(),
-        "{report:?}"
-    );
-    assert_eq!(
-        report.bytes,
-        refs.iter().map(|at| at.stored_bytes()).sum::<u64>()
-    );
+    assert!(report.damaged.is_empty() && report.torn.is_none(), "{report:?}");
+    assert_eq!(report.bytes, refs.iter().map(|at| at.stored_bytes()).sum::<u64>());
     for (number, &at) in refs.iter().enumerate() {
         assert_eq!(read(&disk, dir(), ID, at).unwrap(), body(number));
     }
@@ -78,11 +65,7 @@ fn a_record_longer_than_a_segment_has_a_segment_of_its_own() {
 #[test]
 fn an_append_is_no_operation_a_flush_one_and_a_sync_one_more() {
     let disk = SimDisk::new();
-    let options = Options {
-        extend_bytes: 4096,
-        segment_bytes: 1 << 20,
-        ..SMALL
-    };
+    let options = Options { extend_bytes: 4096, segment_bytes: 1 << 20, ..SMALL };
     let mut wal = common::create_with(&disk, options).unwrap();
     let start = disk.operations();
     for _ in 0..50 {
@@ -101,10 +84,7 @@ fn an_append_is_no_operation_a_flush_one_and_a_sync_one_more() {
 #[test]
 fn a_large_buffer_flushes_itself() {
     let disk = SimDisk::new();
-    let options = Options {
-        buffer_bytes: 64,
-        ..SMALL
-    };
+    let options = Options { buffer_bytes: 64, ..SMALL };
     let mut wal = common::create_with(&disk, options).unwrap();
     wal.append(1, &[&[1; 20]]).unwrap();
     assert_eq!(bodies(&disk).0.len(), 0);
@@ -153,26 +133,14 @@ fn a_reference_to_nothing_is_an_error_and_not_a_guess() {
     for wrong in [
         wasmq_wal::RecordRef { segment: 9, ..at },
         wasmq_wal::RecordRef { offset: 0, ..at },
-        wasmq_wal::RecordRef {
-            offset: u64::MAX,
-            ..at
-        },
-        wasmq_wal::RecordRef {
-            len: u32::MAX,
-            ..at
-        },
+        wasmq_wal::RecordRef { offset: u64::MAX, ..at },
+        wasmq_wal::RecordRef { len: u32::MAX, ..at },
         wasmq_wal::RecordRef { len: 4, ..at },
     ] {
         let error = wal.read(wrong).unwrap_err();
-        assert!(
-            matches!(error, WalError::NoSuchRecord { .. }),
-            "{wrong:?}: {error}"
-        );
+        assert!(matches!(error, WalError::NoSuchRecord { .. }), "{wrong:?}: {error}");
     }
-    let shifted = wasmq_wal::RecordRef {
-        offset: at.offset + 1,
-        ..at
-    };
+    let shifted = wasmq_wal::RecordRef { offset: at.offset + 1, ..at };
     assert!(matches!(wal.read(shifted), Err(WalError::Damaged { .. })));
 }
 
@@ -187,10 +155,7 @@ fn dropping_the_oldest_leaves_the_rest() {
     assert_eq!(wal.oldest_sealed(), Some(1));
     wal.drop_oldest().unwrap();
     assert_eq!(wal.oldest_sealed(), Some(2));
-    assert!(matches!(
-        wal.read(first),
-        Err(WalError::NoSuchRecord { .. })
-    ));
+    assert!(matches!(wal.read(first), Err(WalError::NoSuchRecord { .. })));
     let (found, report) = bodies(&disk);
     assert_eq!(found, [vec![2; 200], vec![3; 200]]);
     assert!(report.damaged.is_empty());
@@ -207,11 +172,7 @@ fn a_visitor_can_stop() {
     let mut left = 7;
     let report = scan(&disk, dir(), ID, &mut |_| {
         left -= 1;
-        if left == 0 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let report = report.unwrap();
     assert_eq!((report.records, report.stopped), (7, true));
@@ -239,9 +200,7 @@ fn the_default_sizes_work_on_the_real_disk_and_deletion_leaves_nothing() {
     assert!(listing.wals[0].has_lock_file);
     let expected = SEGMENT_HEADER_BYTES + refs.iter().map(|at| at.stored_bytes()).sum::<u64>();
     assert_eq!(listing.wals[0].bytes, expected + at.stored_bytes());
-    let Claim::Claimed(orphan) = claim(disk.clone(), &dir, ID).unwrap() else {
-        panic!("free")
-    };
+    let Claim::Claimed(orphan) = claim(disk.clone(), &dir, ID).unwrap() else { panic!("free") };
     assert_eq!(orphan.lock_text(), "pid 1\nbusy with a line break\n");
     let mut records = 0;
     let report = orphan.scan(&mut |_| {

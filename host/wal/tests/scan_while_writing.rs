@@ -19,11 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wasmq_wal::disk::{Disk, RealDisk};
 use wasmq_wal::{Options, ScanReport, Wal, WalError, list, scan};
 
-const OPTIONS: Options = Options {
-    segment_bytes: 64 << 10,
-    extend_bytes: 16 << 10,
-    buffer_bytes: 8 << 10,
-};
+const OPTIONS: Options = Options { segment_bytes: 64 << 10, extend_bytes: 16 << 10, buffer_bytes: 8 << 10 };
 const KEPT: u32 = 50;
 const RECORDS: u32 = 60_000;
 
@@ -82,10 +78,7 @@ fn readers_see_everything_that_was_flushed_and_lives_and_no_damage() {
                 let (seen, report) = read(dir).unwrap();
                 assert!(report.damaged.is_empty(), "{report:?}");
                 for kept in 0..KEPT.min(before) {
-                    assert!(
-                        seen.contains(&kept),
-                        "{kept} of {before} missing: {report:?}"
-                    );
+                    assert!(seen.contains(&kept), "{kept} of {before} missing: {report:?}");
                 }
                 let newest = before.checked_sub(1);
                 assert!(newest.is_none_or(|newest| seen.iter().any(|&n| n >= newest)));

@@ -50,16 +50,9 @@ fn strangers_are_listed_with_what_they_are() {
     put(&disk, &dir().join("wal-v1-nonsense.log"), b"?");
     disk.create_dir_all(&segment_path(7)).unwrap();
     let listing = list(&disk, dir()).unwrap();
-    let kinds: Vec<_> = listing
-        .strangers
-        .iter()
-        .map(|stranger| stranger.kind)
-        .collect();
+    let kinds: Vec<_> = listing.strangers.iter().map(|stranger| stranger.kind).collect();
     let bad = StrangerKind::BadName;
-    assert_eq!(
-        kinds,
-        [StrangerKind::NotAFile, bad, StrangerKind::OtherVersion(2)]
-    );
+    assert_eq!(kinds, [StrangerKind::NotAFile, bad, StrangerKind::OtherVersion(2)]);
     assert_eq!(listing.wals.len(), 1);
     assert_eq!(listing.wals[0].segments.len(), 1);
 }
@@ -162,10 +155,7 @@ fn an_empty_or_zero_file_as_the_last_segment_is_an_unfinished_one() {
         put(&disk, &segment_path(2), &vec![0; len]);
         let (found, report) = bodies(&disk);
         assert_eq!(found, [b"kept"]);
-        assert!(
-            report.damaged.is_empty() && report.torn.is_none(),
-            "{report:?}"
-        );
+        assert!(report.damaged.is_empty() && report.torn.is_none(), "{report:?}");
         let mut wal = claimed(&disk).reopen(SMALL).unwrap();
         assert_eq!(wal.append(1, &[b"new"]).unwrap().segment, 2);
         wal.close().unwrap();
@@ -190,9 +180,5 @@ fn one_broken_log_does_not_hide_another() {
     let (found, report) = bodies(&disk);
     assert_eq!((found.len(), report.damaged.len()), (0, 1));
     let name = segment_file_name(ID, 1);
-    assert!(
-        report.damaged[0].to_string().contains(&name),
-        "{}",
-        report.damaged[0]
-    );
+    assert!(report.damaged[0].to_string().contains(&name), "{}", report.damaged[0]);
 }

@@ -19,9 +19,7 @@ fn cut_at_every_byte_then_reopened_and_appended_to_nothing_else_is_lost() {
     let disk = SimDisk::new();
     let mut wal = create(&disk).unwrap();
     let mut ends = vec![SEGMENT_HEADER_BYTES];
-    let old: Vec<Vec<u8>> = (0..4u8)
-        .map(|n| vec![n + 1; 5 + 11 * usize::from(n)])
-        .collect();
+    let old: Vec<Vec<u8>> = (0..4u8).map(|n| vec![n + 1; 5 + 11 * usize::from(n)]).collect();
     for body in &old {
         ends.push(wal.append(1, &[body]).unwrap().end().offset);
     }
@@ -34,18 +32,11 @@ fn cut_at_every_byte_then_reopened_and_appended_to_nothing_else_is_lost() {
             let mut bytes = whole[..cut].to_vec();
             bytes.resize(cut + zeros, 0);
             put(&disk, &segment_path(1), &bytes);
-            let left = ends
-                .iter()
-                .skip(1)
-                .filter(|&&end| end <= cut as u64)
-                .count();
+            let left = ends.iter().skip(1).filter(|&&end| end <= cut as u64).count();
             check(&disk, &old[..left], cut, &ends);
         }
     }
-    println!(
-        "{} cut points tried, 5 lengths of zeros at each",
-        whole.len() + 1
-    );
+    println!("{} cut points tried, 5 lengths of zeros at each", whole.len() + 1);
 }
 
 fn check(disk: &SimDisk, left: &[Vec<u8>], cut: usize, ends: &[u64]) {
@@ -68,10 +59,7 @@ fn check(disk: &SimDisk, left: &[Vec<u8>], cut: usize, ends: &[u64]) {
     expected.push(b"acknowledged".to_vec());
     let (found, report) = bodies(disk);
     assert_eq!(found, expected, "cut at {cut}, reopened");
-    assert!(
-        report.damaged.is_empty() && report.torn.is_none(),
-        "cut at {cut}: {report:?}"
-    );
+    assert!(report.damaged.is_empty() && report.torn.is_none(), "cut at {cut}: {report:?}");
 
     let mut wal = claimed(disk).reopen(SMALL).unwrap();
     wal.append(1, &[b"again"]).unwrap();

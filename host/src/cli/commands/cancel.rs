@@ -8,8 +8,9 @@ use crate::cli::exit::Exit;
 use crate::cli::several::Several;
 use crate::cli::values::IdArg;
 
-/// Cancels live invocations. One that waits never starts; one that runs is stopped. Nothing of them
-/// is kept.
+/// Cancel live invocations.
+///
+/// One that waits never starts; one that runs is stopped. Nothing of them is kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  wasmq cancel 01935d2c-7b3e-7cc0-98c4-dc0c0c07398f")]
 pub struct Args {
@@ -30,7 +31,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
             Ok(id) => {
                 several.done();
                 let line = format!("cancelled {id}");
-                if context.out.is_json() { context.out.json(&json!({ "id": id, "cancelled": true }))? } else { context.out.line(line)? }
+                if context.out.is_json() {
+                    context.out.json(&json!({ "id": id, "cancelled": true }))?
+                } else {
+                    context.out.line(line)?
+                }
             }
             Err(error) => several.refused(id.to_string(), error.into()),
         }

@@ -14,8 +14,9 @@ use crate::cli::output::time;
 use crate::queue::{Inspection, QueueError, Shape, inspect};
 use crate::runtime::MAX_COMPONENT_BYTES;
 
-/// Says what a component exports and imports, and whether it could be deployed, without deploying
-/// it.
+/// Say what a component exports and imports, and whether it could be deployed.
+///
+/// Nothing is compiled or stored.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

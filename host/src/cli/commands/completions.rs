@@ -8,7 +8,7 @@ use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 
-/// Writes the completions for a shell to stdout.
+/// Write the completions for a shell to stdout.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

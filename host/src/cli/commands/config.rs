@@ -12,8 +12,9 @@ use crate::config::file::FILE_VARIABLE;
 use crate::config::settings::{SETTINGS, find};
 use crate::config::{Config, Source};
 
-/// Shows every setting, its value and where it came from. Flags win over the environment, the
-/// environment over the file, the file over the default.
+/// Show every setting, its value and where it came from.
+///
+/// Flags win over the environment, the environment over the file, the file over the default.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -4,6 +4,8 @@ use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 
+/// Show the whole story in a temporary directory: fail, look, fix, retry.
+///
 /// Deploys a task with a fault, runs it on real files, shows what failed and why, deploys a repaired
 /// version and retries with it. Each step prints the command you would type and what it prints.
 ///

@@ -17,8 +17,13 @@ use crate::cli::values;
 use crate::queue::{DeployRequest, Deployment};
 use crate::runtime::MAX_COMPONENT_BYTES;
 
-/// Checks a component, stores and compiles it, and makes it the next version of a task. The same
-/// bytes with the same settings again change nothing.
+/// The heading over the limits.
+const LIMITS: &str = "Limits of an attempt";
+
+/// Deploy a component as the next version of a task.
+///
+/// The component is checked, stored and compiled before the version becomes current. The same bytes
+/// with the same settings again change nothing.
 ///
 /// Two kinds of components are accepted: one that exports wasmq:task/handler, and one that exports
 /// wasi:cli/run, such as a command-line program built for wasm32-wasip2 (payload on stdin, output
@@ -44,24 +49,45 @@ pub struct Args {
     /// Store and compile the version, but leave the current one in place.
     #[arg(long)]
     pub no_activate: bool,
-    /// The settings of the version.
+    /// The limits of an attempt.
     #[command(flatten)]
-    pub settings: SettingsArgs,
+    pub limits: LimitArgs,
+    /// What follows a failed attempt.
+    #[command(flatten)]
+    pub retries: RetryArgs,
 }
 
-/// The settings of a version.
+/// The limits of an attempt.
 #[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Settings of the version")]
-pub struct SettingsArgs {
+pub struct LimitArgs {
     /// The longest an attempt may take, from 1ms to 24h. [default: 1m]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = LIMITS)]
     pub timeout: Option<Millis>,
     /// The most memory an attempt may use, from 64KiB to 4GiB. [default: 256MiB]
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = LIMITS)]
     pub memory: Option<u64>,
     /// The largest output, up to 64MiB. [default: 16MiB]
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = LIMITS)]
     pub output_limit: Option<u64>,
+}
+
+impl LimitArgs {
+    /// The limits among settings that are all default.
+    #[must_use]
+    pub fn to_raw(&self) -> RawSettings {
+        RawSettings {
+            timeout_ms: self.timeout.map(|timeout| timeout.0),
+            memory_bytes: self.memory,
+            output_bytes: self.output_limit,
+            ..RawSettings::default()
+        }
+    }
+}
+
+/// When and how often a failed attempt is followed by another.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Retries")]
+pub struct RetryArgs {
     /// Attempts including the first, from 1 to 1000. [default: 3]
     #[arg(long, value_name = "N")]
     pub max_attempts: Option<u32>,
@@ -78,18 +104,15 @@ pub struct SettingsArgs {
     pub policy: Vec<(String, Action)>,
 }
 
-impl SettingsArgs {
+impl Args {
     /// The settings as the core takes and checks them.
-    #[must_use]
-    pub fn to_raw(&self) -> RawSettings {
+    fn settings(&self) -> RawSettings {
         RawSettings {
-            timeout_ms: self.timeout.map(|timeout| timeout.0),
-            memory_bytes: self.memory,
-            output_bytes: self.output_limit,
-            max_attempts: self.max_attempts,
-            backoff: self.backoff,
-            jitter: self.jitter,
-            policy: self.policy.iter().cloned().collect(),
+            max_attempts: self.retries.max_attempts,
+            backoff: self.retries.backoff,
+            jitter: self.retries.jitter,
+            policy: self.retries.policy.iter().cloned().collect(),
+            ..self.limits.to_raw()
         }
     }
 }
@@ -100,7 +123,7 @@ impl SettingsArgs {
 /// When the file cannot be read, a setting is outside its range, the component is refused, or the
 /// store fails; then everything is as before.
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
-    let settings = args.settings.to_raw();
+    let settings = args.settings();
     settings.check()?;
     let component = read_component(&args.file, MAX_COMPONENT_BYTES)?;
     let request = DeployRequest { settings, label: args.label.clone(), activate: !args.no_activate };

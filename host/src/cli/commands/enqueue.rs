@@ -23,8 +23,10 @@ const BATCH_LINES: usize = 1000;
 /// How many bytes of a batch are enqueued with one sync, about.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// Enqueues an invocation of a task and prints its id. Once the id is printed the invocation is
-/// durable, and it runs at least once as soon as a server runs; no server is needed to enqueue.
+/// Enqueue an invocation of a task, durably.
+///
+/// Prints its id. Once the id is printed the invocation is durable, and it runs at least once as
+/// soon as a server runs; no server is needed to enqueue.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -117,7 +119,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     }
     let id = queue.enqueue(new)?;
     queue.flush()?;
-    if context.out.is_json() { context.out.json(&json!({ "id": id }))? } else { context.out.line(id)? }
+    if context.out.is_json() {
+        context.out.json(&json!({ "id": id }))?
+    } else {
+        context.out.line(id)?
+    }
     Ok(Exit::Ok)
 }
 
@@ -198,7 +204,7 @@ fn finished(completion: &Completion, context: &mut Context) -> Result<Exit, CliE
         }))?;
         return Ok(exit);
     }
-    out.raw(&completion.output)?;
+    out.content(&completion.output)?;
     out.flush()?;
     if exit != Exit::Ok {
         let attempts = time::count(completion.attempts.into(), "attempt", "attempts");

@@ -13,10 +13,13 @@ use crate::cli::render::attempts::first_line;
 use crate::clock;
 use crate::queue::{Live, LiveFilter, LivePhase};
 
-/// Lists live invocations: those that wait, run, or could not be moved to the dead letter queue
-/// yet. What is done is not kept; what is dead is in `wasmq dlq list`.
+/// List live invocations.
+///
+/// They wait, run, or could not be moved to the dead letter queue yet. What is done is not kept; what is dead is in `wasmq dlq list`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  wasmq list\n  wasmq list --task resize --limit 1000\n  wasmq list --json | jq -r .id")]
+#[command(
+    after_help = "Examples:\n  wasmq list\n  wasmq list --task resize --limit 1000\n  wasmq list --json | jq -r .id"
+)]
 pub struct Args {
     /// Only invocations of this task.
     #[arg(long)]

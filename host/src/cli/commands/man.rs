@@ -10,8 +10,9 @@ use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::output::safe::safe;
 
-/// Writes a man page for wasmq and one for every command into a directory, which is created when
-/// it is missing.
+/// Write a man page for every command into a directory.
+///
+/// The directory is created when it is missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  wasmq man ~/.local/share/man/man1")]
 pub struct Args {
@@ -36,7 +37,11 @@ fn write_pages(command: &clap::Command, dir: &Path, context: &mut Context) -> Re
     let path = dir.join(page.get_filename());
     page.generate_to(dir).map_err(CliError::from_file("write", &path))?;
     let shown = path.display().to_string();
-    if context.out.is_json() { context.out.json(&shown)? } else { context.out.line(safe(&shown))? }
+    if context.out.is_json() {
+        context.out.json(&shown)?
+    } else {
+        context.out.line(safe(&shown))?
+    }
     let children = command.get_subcommands().filter(|child| !child.is_hide_set());
     children.into_iter().try_for_each(|child| write_pages(child, dir, context))
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use wasmq_core::report::AttemptReport;
 use wasmq_core::{Bytes, TaskName, Verdict};
 
-use super::deploy::SettingsArgs;
+use super::deploy::LimitArgs;
 use crate::cli::context::{Context, Flags};
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -18,8 +18,9 @@ use crate::cli::values;
 use crate::queue::{OnceRequest, run_once};
 use crate::runtime::MAX_COMPONENT_BYTES;
 
-/// Runs a component once, in the same sandbox and under the same limits as a worker does. Nothing
-/// is stored. The output goes to stdout; how the attempt ended, and why, to stderr.
+/// Run a component once in the sandbox, without a store.
+///
+/// The sandbox and the limits are those of a worker. Nothing is stored. The output goes to stdout; how the attempt ended, and why, to stderr.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -45,7 +46,7 @@ pub struct Args {
     pub meta: Vec<(String, String)>,
     /// The limits of the attempt.
     #[command(flatten)]
-    pub settings: SettingsArgs,
+    pub limits: LimitArgs,
 }
 
 impl Args {
@@ -61,12 +62,17 @@ impl Args {
 /// # Errors
 /// When a file cannot be read, or the component would be refused.
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
-    let settings = args.settings.to_raw();
+    let settings = args.limits.to_raw();
     settings.check()?;
     let component = read_component(&args.file, MAX_COMPONENT_BYTES)?;
     let payload = read_payload(&Source::from_argument(args.payload.as_deref()), context.config.payload_limit)?;
-    let request =
-        OnceRequest { task: task_name(&args.file)?, payload, settings, attempt: args.attempt, metadata: args.meta.clone() };
+    let request = OnceRequest {
+        task: task_name(&args.file)?,
+        payload,
+        settings,
+        attempt: args.attempt,
+        metadata: args.meta.clone(),
+    };
     let report = run_once(&component, &request)?;
     show(&report, context)?;
     Ok(Exit::of_verdict(&report.verdict))
@@ -88,7 +94,7 @@ fn show(report: &AttemptReport, context: &mut Context) -> Result<(), CliError> {
             "output": Bytes(report.output.clone()),
         }));
     }
-    out.raw(&report.output)?;
+    out.content(&report.output)?;
     out.flush()?;
     let usage = &report.usage;
     let used = format!("in {}, {} of memory", time::measured(usage.wall_us), time::bytes(usage.memory_peak_bytes));

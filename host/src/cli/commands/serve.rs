@@ -14,8 +14,9 @@ use crate::queue::StoreKind;
 use crate::supervisor::{self, ServeOptions};
 use crate::worker::WorkerConfig;
 
-/// Runs what is enqueued: starts worker processes, watches them, and adopts the work of others that
-/// stopped or died. Several servers may share a data directory.
+/// Run what is enqueued, until told to stop.
+///
+/// Starts worker processes, watches them, and adopts the work of others that stopped or died. Several servers may share a data directory.
 ///
 /// On SIGTERM or Ctrl-C it starts nothing new, lets running attempts finish within the grace time,
 /// puts the rest back without using up an attempt, and leaves with 0. A second signal ends at once.
@@ -77,7 +78,8 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
     let program = std::env::current_exe().map_err(CliError::from_file("find", "the program itself".as_ref()))?;
     let arguments = worker::arguments(config);
     let options = ServeOptions { workers: config.workers.get(), worker, program: (program, arguments) };
-    supervisor::serve(options, || context.out.note(greeting(context)))?;
+    let greeting = greeting(context);
+    supervisor::serve(options, || context.out.note(greeting))?;
     Ok(Exit::Ok)
 }
 
@@ -86,7 +88,9 @@ fn greeting(context: &Context) -> String {
     let workers = time::count(config.workers.get() as u64, "worker", "workers");
     let place = match context.store() {
         StoreKind::Dir => format!("on {}", safe(&config.data.to_string_lossy())),
-        StoreKind::None => "from memory; nothing is kept: what is enqueued or dead is lost when this server ends".to_owned(),
+        StoreKind::None => {
+            "from memory; nothing is kept: what is enqueued or dead is lost when this server ends".to_owned()
+        }
     };
     format!("serving {place} with {workers}, {} attempts each; Ctrl-C stops", config.concurrency)
 }

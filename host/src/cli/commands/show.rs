@@ -15,10 +15,13 @@ use crate::cli::values::IdArg;
 use crate::clock;
 use crate::queue::{Live, LivePhase, Shown};
 
-/// Shows one invocation: where it stands and every attempt it had. A dead one is shown as `wasmq
-/// dlq show` shows it.
+/// Show one invocation, live or dead.
+///
+/// Where it stands, and every attempt it had. A dead one is shown as `wasmq dlq show` shows it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  wasmq show 01935d2c-7b3e-7cc0-98c4-dc0c0c07398f\n  wasmq show 01935d2c-7b3e --json")]
+#[command(
+    after_help = "Examples:\n  wasmq show 01935d2c-7b3e-7cc0-98c4-dc0c0c07398f\n  wasmq show 01935d2c-7b3e --json"
+)]
 pub struct Args {
     /// The id, or at least its first 8 characters.
     pub id: IdArg,

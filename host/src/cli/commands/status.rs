@@ -13,7 +13,9 @@ use crate::clock;
 use crate::journal::Counts as LiveCounts;
 use crate::queue::{ServerFigures, Status};
 
-/// Shows servers and workers, how many invocations wait, run and are dead, and the same per task.
+/// Show what runs, what waits and what is dead.
+///
+/// Servers and workers, how many invocations wait, run and are dead, and the same per task.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  wasmq status\n  wasmq status --json | jq .live.ready")]
 pub struct Args {}
@@ -57,20 +59,24 @@ fn counts_json(counts: &LiveCounts) -> Value {
 
 fn as_json(status: &Status) -> Value {
     let server = |server: &ServerFigures| {
-        let workers: Vec<Value> = server.workers.iter().map(|worker| {
-            let figures = &worker.figures;
-            json!({
-                "pid": figures.pid,
-                "alive": worker.alive,
-                "restarts": worker.restarts,
-                "log": figures.log,
-                "counts": counts_json(&figures.counts),
-                "completed": figures.completed,
-                "failed_attempts": figures.failed_attempts,
-                "dead": figures.dead,
-                "dlq_error": figures.dlq_error,
+        let workers: Vec<Value> = server
+            .workers
+            .iter()
+            .map(|worker| {
+                let figures = &worker.figures;
+                json!({
+                    "pid": figures.pid,
+                    "alive": worker.alive,
+                    "restarts": worker.restarts,
+                    "log": figures.log,
+                    "counts": counts_json(&figures.counts),
+                    "completed": figures.completed,
+                    "failed_attempts": figures.failed_attempts,
+                    "dead": figures.dead,
+                    "dlq_error": figures.dlq_error,
+                })
             })
-        }).collect();
+            .collect();
         json!({ "pid": server.pid, "started_at": server.since, "workers": workers })
     };
     let by_task: serde_json::Map<String, Value> =
@@ -126,11 +132,22 @@ fn servers(sheet: &mut Sheet, status: &Status) {
     let now = clock::now();
     for server in &status.servers {
         sheet.heading("SERVER", &format!("process {}, started {}", server.pid, time::relative(server.since, now)));
-        let mut table =
-            Table::new(&["", ">WORKER", "STATE", ">RESTARTS", ">RUNNING", ">WAITING", ">COMPLETED", ">FAILED ATTEMPTS", ">DEAD", "TROUBLE"]);
+        let mut table = Table::new(&[
+            "",
+            ">WORKER",
+            "STATE",
+            ">RESTARTS",
+            ">RUNNING",
+            ">WAITING",
+            ">COMPLETED",
+            ">FAILED ATTEMPTS",
+            ">DEAD",
+            "TROUBLE",
+        ]);
         for worker in &server.workers {
             let figures = &worker.figures;
-            let state = if worker.alive { Cell::new("runs", Tone::Good) } else { Cell::new("starts again", Tone::Warn) };
+            let state =
+                if worker.alive { Cell::new("runs", Tone::Good) } else { Cell::new("starts again", Tone::Warn) };
             table.row([
                 Cell::default(),
                 Cell::plain(figures.pid),

@@ -85,7 +85,8 @@ fn list(tasks: &[Task], context: &mut Context) -> Result<(), CliError> {
         return tasks.iter().try_for_each(|task| context.out.json(&as_json(task)));
     }
     let now = clock::now();
-    let mut table = Table::new(&["TASK", "CURRENT", ">VERSIONS", "KIND", ">SIZE", "DEPLOYED", "LABEL", "COMPONENT"]).uncut();
+    let mut table =
+        Table::new(&["TASK", "CURRENT", ">VERSIONS", "KIND", ">SIZE", "DEPLOYED", "LABEL", "COMPONENT"]).uncut();
     for task in tasks {
         let current = task.current.and_then(|number| task.version(number));
         let about = |show: &dyn Fn(&Version) -> String| current.map(show).unwrap_or_default();
@@ -101,7 +102,9 @@ fn list(tasks: &[Task], context: &mut Context) -> Result<(), CliError> {
         ]);
     }
     if tasks.is_empty() {
-        context.out.next_step("no task is deployed; to deploy one", &format!("{} deploy NAME FILE.wasm", context.program()));
+        context
+            .out
+            .next_step("no task is deployed; to deploy one", &format!("{} deploy NAME FILE.wasm", context.program()));
         return Ok(());
     }
     context.out.table(&table)
@@ -123,7 +126,11 @@ fn show(task: &Task, context: &mut Context) -> Result<(), CliError> {
         let mut facts = vec![
             ("component", version.digest.to_string(), Tone::Plain),
             ("kind", format!("{}, {}", version.shape, time::bytes(version.size_bytes)), Tone::Plain),
-            ("deployed", format!("{}  ({})", time::local(version.deployed_at), time::relative(version.deployed_at, now)), Tone::Plain),
+            (
+                "deployed",
+                format!("{}  ({})", time::local(version.deployed_at), time::relative(version.deployed_at, now)),
+                Tone::Plain,
+            ),
         ];
         facts.extend(settings(&version.settings));
         sheet.facts(&facts);

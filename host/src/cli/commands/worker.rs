@@ -6,7 +6,7 @@ use crate::cli::exit::Exit;
 use crate::config::Config;
 use crate::worker::{WorkerConfig, run_process};
 
-/// Runs one worker. `wasmq serve` starts it and talks to it.
+/// Run one worker process of a server. `wasmq serve` starts it and talks to it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The least severe log records.
@@ -38,8 +38,7 @@ pub fn arguments(config: &Config) -> Vec<String> {
 /// # Errors
 /// When the worker cannot start or its store fails.
 pub fn run(args: &Args) -> Result<Exit, CliError> {
-    let config: WorkerConfig =
-        serde_json::from_str(&args.told).map_err(|error| CliError::Worker(error.into()))?;
+    let config: WorkerConfig = serde_json::from_str(&args.told).map_err(|error| CliError::Worker(error.into()))?;
     run_process(&config).map_err(CliError::Worker)?;
     Ok(Exit::Ok)
 }

@@ -115,26 +115,44 @@ impl Output {
     }
 
     /// Writes a page that is not data to stderr, for people only.
-    pub fn note_page(&self, sheet: Sheet) {
+    pub fn note_page(&mut self, sheet: Sheet) {
         sheet.into_lines().iter().for_each(|line| self.note(line));
     }
 
-    /// Writes what is not data to stderr, for people only. The text must be safe already.
-    pub fn note(&self, text: impl Display) {
+    /// Writes bytes of a guest or user: as they are for a program, harmless and with a line break at
+    /// the end for a terminal.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn content(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        if !self.stdout.get_ref().is_terminal() {
+            return self.raw(bytes);
+        }
+        let text = safe::safe_bytes(bytes);
+        if text.is_empty() { Ok(()) } else { self.line(text.trim_end_matches('\n')) }
+    }
+
+    /// Writes what is not data to stderr, for people only, after the data before it. The text must
+    /// be safe already.
+    pub fn note(&mut self, text: impl Display) {
+        // What cannot be flushed stays in the buffer, and the flush at the end tells.
+        let _ = self.stdout.flush();
         if !self.json {
             let _ = writeln!(stderr().lock(), "{text}");
         }
     }
 
     /// Tells about one error of several on stderr.
-    pub fn error(&self, error: &Description, id: Option<&str>) {
+    pub fn error(&mut self, error: &Description, id: Option<&str>) {
+        let _ = self.stdout.flush();
         let text = if self.json { error.to_json(id) } else { error.to_text(self.notes) };
         let _ = writeln!(stderr().lock(), "{text}");
     }
 
     /// A note about the next command to type.
-    pub fn next_step(&self, what: &str, command: &str) {
-        self.note(format_args!("{what}: {}", self.notes.apply(Tone::Command, command)));
+    pub fn next_step(&mut self, what: &str, command: &str) {
+        let command = self.notes.apply(Tone::Command, command);
+        self.note(format_args!("{what}: {command}"));
     }
 
     /// Shows everything that was written so far.

@@ -53,12 +53,6 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Whether there are no rows.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// The lines, with the titles first when there are any. `terminal` is its width in columns.
     #[must_use]
     pub fn lines(&self, paint: Paint, terminal: Option<usize>) -> Vec<String> {

@@ -38,7 +38,13 @@ pub fn relative(at: Timestamp, now: Timestamp) -> String {
     if now.0.abs_diff(at.0) < 1000 {
         return if at > now { "now" } else { "just now" }.to_owned();
     }
-    if at > now { format!("in {}", rough(at.since(now))) } else { format!("{} ago", rough(now.since(at))) }
+    if at <= now {
+        return format!("{} ago", rough(now.since(at)));
+    }
+    // A wait that is just short of a whole minute reads as that minute.
+    let wait = at.since(now);
+    let whole = if wait.0 > 60_000 { Millis(wait.0.div_ceil(60_000).saturating_mul(60_000)) } else { wait };
+    format!("in {}", rough(whole))
 }
 
 /// A duration in its largest unit: "45 s", "3 min", "2 h", "5 days".
@@ -104,6 +110,7 @@ mod tests {
             (-999, "just now"),
             (-3 * 60_000, "3 min ago"),
             (2 * 3_600_000, "in 2 h"),
+            (2 * 3_600_000 - 7, "in 2 h"),
             (-47 * 3_600_000, "47 h ago"),
             (-5 * 86_400_000, "5 days ago"),
         ] {
@@ -116,7 +123,10 @@ mod tests {
     fn amounts_are_short() {
         assert_eq!((bytes(0).as_str(), bytes(1536).as_str(), bytes(64 << 20).as_str()), ("0 B", "1.5 KiB", "64 MiB"));
         assert_eq!(bytes(u64::MAX), "17179869184.0 GiB");
-        assert_eq!((measured(740).as_str(), measured(12_300).as_str(), measured(125_000_000).as_str()), ("740 µs", "12.3 ms", "2m5s"));
+        assert_eq!(
+            (measured(740).as_str(), measured(12_300).as_str(), measured(125_000_000).as_str()),
+            ("740 µs", "12.3 ms", "2m5s")
+        );
         assert_eq!((count(1, "task", "tasks"), count(0, "task", "tasks")), ("1 task".into(), "0 tasks".into()));
     }
 }

@@ -14,7 +14,8 @@ pub fn table(history: &[Attempt]) -> Table {
     let mut expected = 1;
     for attempt in history {
         if attempt.number > expected {
-            let gap = format!("… {} left out …", time::count(u64::from(attempt.number - expected), "attempt", "attempts"));
+            let gap =
+                format!("… {} left out …", time::count(u64::from(attempt.number - expected), "attempt", "attempts"));
             table.row([Cell::plain(""), Cell::plain(""), Cell::new(gap, Tone::Faint)]);
         }
         expected = attempt.number.saturating_add(1);

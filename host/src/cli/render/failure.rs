@@ -32,7 +32,7 @@ pub fn repeatability(failure: &FailureReport) -> Option<String> {
 }
 
 /// Says on stderr how an attempt ended and everything that is known of why.
-pub fn note(out: &Output, verdict: &Verdict, beside: &str, failure: Option<&FailureReport>) {
+pub fn note(out: &mut Output, verdict: &Verdict, beside: &str, failure: Option<&FailureReport>) {
     let mut sheet = out.notes_sheet();
     sheet.sentence(tone_of(verdict), &format!("{verdict} {beside}"));
     if let Some(failure) = failure {

@@ -82,7 +82,8 @@ pub fn hex_dump(bytes: &[u8]) -> String {
                 out.push(' ');
             }
         }
-        let ascii = chunk.iter().map(|byte| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' });
+        let ascii =
+            chunk.iter().map(|byte| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' });
         out.push(' ');
         out.extend(ascii);
         out.push('\n');

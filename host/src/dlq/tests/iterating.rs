@@ -108,7 +108,7 @@ fn filters_restrict_by_task_verdict_family_fingerprint_and_ids() {
     let trap = wasmq_core::Verdict::Trap(wasmq_core::TrapCode::Unreachable);
     dlq.add(&[dead(0, 0), dead_of("mail", trap.clone(), 1, 0), dead_of("resize", trap, 2, 0)]).unwrap();
     let seen = |filter: Filter| {
-        assert_eq!(dlq.count(&filter).unwrap() as usize, dlq.batch(None, 9, &filter).unwrap().entries.len());
+        assert_eq!(dlq.count(&filter).unwrap(), dlq.batch(None, 9, &filter).unwrap().entries.len() as u64);
         visit(&dlq, 1, &filter, |_| ())
     };
     assert_eq!(seen(Filter { task: Some("resize".parse().unwrap()), ..Filter::default() }), ids([0, 2]));

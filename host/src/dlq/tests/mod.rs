@@ -11,6 +11,7 @@ mod iterating;
 mod querying;
 mod retrying;
 mod sharing;
+
 mod speed;
 mod tails;
 

@@ -15,7 +15,7 @@ fn an_intent_dangles_until_its_entries_are_removed_and_survives_a_power_cut_and_
     let dlq = on(&disk.after_power_cut(Survival::Lost, 0));
     let mut locked = dlq.lock().unwrap();
     let expected = Intent { wal: WAL.to_owned(), at: NOW, ids: vec![(id(0), 0), (id(1), 0)] };
-    assert_eq!(locked.dangling().unwrap(), [expected.clone()]);
+    assert_eq!(locked.dangling().unwrap(), std::slice::from_ref(&expected));
     locked.removed(&[(id(0), 0)], RemovalReason::Retried, NOW).unwrap();
     assert_eq!(locked.dangling().unwrap(), [Intent { ids: vec![(id(1), 0)], ..expected }]);
     locked.removed(&[(id(1), 0)], RemovalReason::Retried, NOW).unwrap();

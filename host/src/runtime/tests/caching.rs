@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use wasmq_core::Verdict;
 
 use super::support::{ECHO, block_on, digest, handler, input, options};
-use crate::runtime::{Options, PrepareError, Purpose, Runtime};
+use crate::runtime::prepare::PrepareError;
+use crate::runtime::{Options, Purpose, Runtime, engine};
 
 fn cached(dir: &Path, purpose: Purpose) -> Runtime {
     Runtime::new(&Options { cache_dir: Some(dir.to_owned()), purpose, ..options() }).unwrap()
@@ -46,7 +47,8 @@ fn what_a_deploying_process_has_compiled_a_serving_one_loads() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = handler(ECHO);
     let deploying = cached(dir.path(), Purpose::Once);
-    assert_eq!(deploying.engine_key(), cached(dir.path(), Purpose::Serve).engine_key());
+    let serving = cached(dir.path(), Purpose::Serve);
+    assert_eq!(engine::key(&deploying.engine), engine::key(&serving.engine));
     deploying.prepare(digest(&bytes), &mut || Ok(bytes.clone())).unwrap();
     assert!(!compiles(dir.path(), &bytes));
 }
@@ -64,7 +66,16 @@ fn a_damaged_cache_file_is_replaced_wherever_the_damage_is() {
         bad
     };
     let last = good.len() - 1;
-    let bads = [Vec::new(), b"x".to_vec(), good[..last].to_vec(), [&good[..], b"x"].concat(), flipped(0), flipped(last / 2), flipped(last - 50), flipped(last)];
+    let bads = [
+        Vec::new(),
+        b"x".to_vec(),
+        good[..last].to_vec(),
+        [&good[..], b"x"].concat(),
+        flipped(0),
+        flipped(last / 2),
+        flipped(last - 50),
+        flipped(last),
+    ];
     for bad in bads {
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, bad).unwrap();

@@ -7,7 +7,8 @@ use super::support::{Parts, handler, id, import_number, input, run, run_with};
 fn trap_after_asking(interface: &str, name: &str, ty: &str) -> wasmq_core::report::FailureReport {
     let (imports, with, core_imports) = import_number(interface, name, ty);
     let handle = "(drop (call $number)) (unreachable)";
-    let bytes = Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.typed();
+    let bytes =
+        Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.typed();
     let report = run(&bytes, b"");
     assert_eq!(report.verdict, Verdict::Trap(TrapCode::Unreachable));
     *report.failure.unwrap()
@@ -44,7 +45,8 @@ fn what_is_the_same_in_every_attempt_is_no_observation() {
 fn an_observation_after_which_the_task_completes_costs_nothing() {
     let (imports, with, core_imports) = import_number("wasi:clocks/monotonic-clock@0.2.0", "now", "u64");
     let handle = "(drop (call $number)) (i32.const 1024)";
-    let bytes = Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.typed();
+    let bytes =
+        Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.typed();
     assert_eq!(run(&bytes, b"").failure, None);
 }
 
@@ -53,7 +55,8 @@ fn insecure_random_numbers_belong_to_the_invocation() {
     let (imports, with, core_imports) = import_number("wasi:random/insecure@0.2.0", "get-insecure-random-u64", "u64");
     let handle = "(i64.store (i32.const 2048) (call $number)) (i64.store (i32.const 2056) (call $number))
         (i32.store (i32.const 1032) (i32.const 2048)) (i32.store (i32.const 1036) (i32.const 16)) (i32.const 1024)";
-    let bytes = Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.typed();
+    let bytes =
+        Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.typed();
     let draw = |number, attempt| {
         let mut other = input(b"");
         other.facts.id = id(number);

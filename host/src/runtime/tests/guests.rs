@@ -9,7 +9,10 @@ use super::support::{block_on, digest, input, prepare, run, runtime};
 use crate::runtime::inspect;
 
 fn guest(name: &str) -> Option<Vec<u8>> {
-    let root = std::env::var_os("WASMQ_GUESTS").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../guest-examples/target/components"), PathBuf::from);
+    let root = std::env::var_os("WASMQ_GUESTS").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../guest-examples/target/components"),
+        PathBuf::from,
+    );
     let read = std::fs::read(root.join(format!("{name}.wasm"))).ok();
     if read.is_none() {
         eprintln!("skipped: {name}.wasm is not built, see guest-examples");
@@ -20,7 +23,9 @@ fn guest(name: &str) -> Option<Vec<u8>> {
 #[test]
 fn every_guest_passes_the_inspection_and_links() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../guest-examples/target/components");
-    let Ok(entries) = std::fs::read_dir(root) else { return eprintln!("skipped: no guests are built, see guest-examples") };
+    let Ok(entries) = std::fs::read_dir(root) else {
+        return eprintln!("skipped: no guests are built, see guest-examples");
+    };
     let runtime = runtime();
     for entry in entries {
         let path = entry.unwrap().path();
@@ -101,5 +106,10 @@ fn a_greedy_guest_hits_the_memory_limit_and_a_spinning_one_its_deadline() {
 fn a_command_in_rust_reads_stdin_and_writes_stdout() {
     let Some(echo) = guest("command-echo") else { return };
     let report = run(&echo, b"through a pipe");
-    assert_eq!((report.verdict, report.output), (Verdict::Completed, b"through a pipe".to_vec()), "{:?}", report.failure);
+    assert_eq!(
+        (report.verdict, report.output),
+        (Verdict::Completed, b"through a pipe".to_vec()),
+        "{:?}",
+        report.failure
+    );
 }

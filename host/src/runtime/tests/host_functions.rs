@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use wasmq_core::{Millis, Verdict};
 
 use super::support::{Parts, handler, id, import_number, input, run, run_with};
-use crate::runtime::{Cancel, Progress};
+use crate::runtime::Cancel;
+use crate::runtime::state::Progress;
 
 /// A handler that returns the number an import gives, as 8 bytes.
 fn asking(name: &str, ty: &str) -> Vec<u8> {
@@ -98,7 +99,10 @@ fn progress_reaches_the_sink() {
     let sink = Arc::clone(&seen);
     let mut watched = input(b"");
     watched.progress = Some(Arc::new(move |progress| sink.lock().unwrap().push(progress)));
-    run_with(&logging("(call $progress (i64.const 1) (i64.const 9) (i32.const 2048) (i32.const 3)) (i32.const 1024)"), watched);
+    run_with(
+        &logging("(call $progress (i64.const 1) (i64.const 9) (i32.const 2048) (i32.const 3)) (i32.const 1024)"),
+        watched,
+    );
     assert_eq!(*seen.lock().unwrap(), [Progress { done: 1, total: 9, note: "two".into() }]);
 }
 

@@ -24,7 +24,13 @@ fn a_typed_task_is_recognised() {
 #[test]
 fn a_command_is_recognised_and_any_0_2_version_of_wasi_will_do() {
     let (imports, with, core_imports) = import_number("wasi:random/random@0.2.9", "get-random-u64", "u64");
-    let parts = Parts { imports: &imports, with: &with, core_imports: &core_imports, handle: "(i32.const 0)", ..Parts::default() };
+    let parts = Parts {
+        imports: &imports,
+        with: &with,
+        core_imports: &core_imports,
+        handle: "(i32.const 0)",
+        ..Parts::default()
+    };
     assert_eq!(inspect(&parts.command()).unwrap().shape, Shape::Command);
 }
 
@@ -40,7 +46,9 @@ fn every_refusal_says_what_is_wrong_and_what_to_do() {
         (good[..good.len() / 2].to_vec(), "damaged WebAssembly"),
         (wat("(module)"), "this is a core module and not a component; build for wasm32-wasip2"),
         (
-            wat(r#"(module (import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32))) (func (export "_start")))"#),
+            wat(
+                r#"(module (import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32))) (func (export "_start")))"#,
+            ),
             "core module for wasm32-wasip1",
         ),
         (wat("(component)"), "exports neither wasmq:task/handler@0.1.0 nor wasi:cli/run@0.2.x"),
@@ -70,7 +78,8 @@ fn all_imports_that_are_not_offered_are_named() {
 
 #[test]
 fn exports_that_are_not_known_are_normal() {
-    let bytes = wat(r#"(component (instance $i) (export "wasi:cli/run@0.2.3" (instance $i)) (export "init" (instance $i)))"#);
+    let bytes =
+        wat(r#"(component (instance $i) (export "wasi:cli/run@0.2.3" (instance $i)) (export "init" (instance $i)))"#);
     assert_eq!(inspect(&bytes).unwrap().exports.len(), 2);
 }
 
@@ -96,10 +105,10 @@ fn a_component_nested_beyond_reason_is_refused_and_not_a_stack_overflow() {
         let mut outer = b"\0asm\x0d\0\x01\0\x04".to_vec();
         let mut length = bytes.len();
         while length >= 0x80 {
-            outer.push((length & 0x7f) as u8 | 0x80);
+            outer.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
             length >>= 7;
         }
-        outer.push(length as u8);
+        outer.push(u8::try_from(length).unwrap());
         outer.extend_from_slice(&bytes);
         bytes = outer;
     }

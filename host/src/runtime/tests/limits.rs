@@ -1,38 +1,44 @@
 //! Time, memory and output are limited, and one guest's excess is nobody else's problem.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use wasmq_core::{Millis, Verdict};
+use wasmq_core::{Millis, TrapCode, Verdict};
 
-use super::support::{ECHO, Parts, SPIN, block_on, handler, import_write, input, options, prepare, run, run_with, runtime};
+use super::support::{
+    ECHO, Parts, SPIN, block_on, handler, import_write, input, options, prepare, run, run_with, runtime,
+};
 use crate::runtime::{Allocator, Options, Purpose, Runtime};
 
 #[test]
-fn a_spinning_guest_times_out_while_others_on_its_thread_complete() {
+fn a_spinning_guest_ends_at_its_deadline() {
+    let mut spinning = input(b"");
+    spinning.limits.timeout = Millis(200);
+    let report = run_with(&handler(SPIN), spinning);
+    assert_eq!(report.verdict, Verdict::Timeout);
+    // Generous above, because a busy machine may not give the test its turn.
+    assert!((200_000..2_000_000).contains(&report.usage.wall_us), "{:?}", report.usage);
+    assert!(report.usage.cpu_us > 100_000, "{:?}", report.usage);
+    assert!(!report.failure.unwrap().deterministic);
+}
+
+#[test]
+fn others_on_the_thread_of_a_spinning_guest_complete() {
     let runtime = runtime();
     let (spin, echo) = (prepare(&runtime, &handler(SPIN)), prepare(&runtime, &handler(ECHO)));
-    let mut spinning = input(b"");
-    spinning.limits.timeout = Millis(300);
-    let done_early = AtomicBool::new(false);
-    let started = Instant::now();
-    let (spun, ()) = block_on(async {
-        tokio::join!(runtime.run(&spin, spinning), async {
+    block_on(async {
+        let others = async {
             for _ in 0..5 {
                 // A timer in between: it has to fire although the guest never lets go by itself.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 assert_eq!(runtime.run(&echo, input(b"x")).await.verdict, Verdict::Completed);
             }
-            done_early.store(started.elapsed() < Duration::from_millis(300), Ordering::Relaxed);
-        })
+        };
+        tokio::select! {
+            report = runtime.run(&spin, input(b"")) => panic!("the others had to wait for the spinning guest: {report:?}"),
+            () = others => {}
+        }
     });
-    assert_eq!(spun.verdict, Verdict::Timeout);
-    assert!(done_early.into_inner(), "the others had to wait for the spinning guest");
-    let took = started.elapsed();
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(600), "{took:?}");
-    assert!(spun.usage.cpu_us > 100_000, "{:?}", spun.usage);
-    assert!(!spun.failure.unwrap().deterministic);
 }
 
 #[test]
@@ -104,7 +110,10 @@ fn a_component_that_needs_more_than_the_limit_to_start_says_so() {
     let parts = Parts { pages: 512, handle: ECHO, ..Parts::default() };
     let report = run(&parts.typed(), b"");
     assert_eq!(report.verdict, Verdict::MemoryLimit);
-    assert_eq!(report.failure.unwrap().problem.message, "the task needs at least 33554432 bytes of memory, the limit is 16777216");
+    assert_eq!(
+        report.failure.unwrap().problem.message,
+        "the task needs at least 33554432 bytes of memory, the limit is 16777216"
+    );
 }
 
 #[test]
@@ -113,7 +122,10 @@ fn tables_count_as_memory() {
     let body = "(if (i32.eq (table.grow $t (ref.null func) (i32.const 100000)) (i32.const -1)) (then (unreachable))) (i32.const 1024)";
     let mut small = input(b"");
     small.limits.memory_bytes = 128 * 1024;
-    assert_eq!(run_with(&Parts { core, handle: body, ..Parts::default() }.typed(), small).verdict, Verdict::MemoryLimit);
+    assert_eq!(
+        run_with(&Parts { core, handle: body, ..Parts::default() }.typed(), small).verdict,
+        Verdict::MemoryLimit
+    );
 }
 
 #[test]
@@ -130,10 +142,29 @@ fn the_output_limit_is_exact() {
 }
 
 #[test]
+fn an_output_that_would_strain_the_host_is_not_even_copied() {
+    let body = "(i32.store (i32.const 1032) (i32.const 0)) (i32.store (i32.const 1036) (i32.const 200000000)) (i32.const 1024)";
+    let mut roomy = input(b"");
+    roomy.limits.memory_bytes = 256 << 20;
+    let report = run_with(&Parts { pages: 3200, handle: body, ..Parts::default() }.typed(), roomy);
+    assert_eq!(report.verdict, Verdict::OutputLimit);
+}
+
+#[test]
+fn a_guest_that_hoards_streams_traps_and_the_host_lives() {
+    let (imports, with, core_imports) = import_write("stderr");
+    let handle = "(loop (drop (call $get)) (br 0)) (unreachable)";
+    let parts = Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() };
+    let report = run(&parts.typed(), b"");
+    assert_eq!(report.verdict, Verdict::Trap(TrapCode::Canonical));
+}
+
+#[test]
 fn a_command_is_stopped_when_its_stdout_exceeds_the_limit() {
     let (imports, with, core_imports) = import_write("stdout");
     let handle = "(loop (call $write (i32.const 2048) (i32.const 1000)) (br 0)) (unreachable)";
-    let bytes = Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.command();
+    let bytes =
+        Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.command();
     let report = run(&bytes, b"");
     assert_eq!(report.verdict, Verdict::OutputLimit);
     assert_eq!(report.failure.unwrap().stdout.bytes.0.len(), 16 * 1024);
@@ -144,7 +175,8 @@ fn a_guest_that_floods_stderr_leaves_a_capped_tail_and_a_count() {
     let (imports, with, core_imports) = import_write("stderr");
     let handle = "(local $n i32) (loop (call $write (i32.const 0) (i32.const 4000)) (local.set $n (i32.add (local.get $n) (i32.const 1)))
         (br_if 0 (i32.lt_u (local.get $n) (i32.const 1000)))) (unreachable)";
-    let bytes = Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.typed();
+    let bytes =
+        Parts { imports: &imports, with: &with, core_imports: &core_imports, handle, ..Parts::default() }.typed();
     let stderr = run(&bytes, b"").failure.unwrap().stderr;
     assert_eq!((stderr.bytes.0.len(), stderr.total_bytes), (16 * 1024, 4_000_000));
 }
@@ -158,9 +190,15 @@ fn more_attempts_than_places_wait_for_each_other() {
     block_on(async {
         let mut spinning = input(b"");
         spinning.limits.timeout = Millis(50);
-        let (first, second, third) =
-            tokio::join!(runtime.run(&spin, spinning), runtime.run(&echo, input(b"a")), runtime.run(&echo, input(b"b")));
-        assert_eq!((first.verdict, second.verdict, third.verdict), (Verdict::Timeout, Verdict::Completed, Verdict::Completed));
+        let (first, second, third) = tokio::join!(
+            runtime.run(&spin, spinning),
+            runtime.run(&echo, input(b"a")),
+            runtime.run(&echo, input(b"b"))
+        );
+        assert_eq!(
+            (first.verdict, second.verdict, third.verdict),
+            (Verdict::Timeout, Verdict::Completed, Verdict::Completed)
+        );
     });
 }
 

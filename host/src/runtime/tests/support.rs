@@ -116,7 +116,8 @@ pub(super) fn handler(body: &str) -> Vec<u8> {
 }
 
 /// A body that returns the payload.
-pub(super) const ECHO: &str = "(i32.store (i32.const 1032) (local.get $ptr)) (i32.store (i32.const 1036) (local.get $len)) (i32.const 1024)";
+pub(super) const ECHO: &str =
+    "(i32.store (i32.const 1032) (local.get $ptr)) (i32.store (i32.const 1036) (local.get $len)) (i32.const 1024)";
 /// A body that never ends.
 pub(super) const SPIN: &str = "(loop (br 0)) (unreachable)";
 

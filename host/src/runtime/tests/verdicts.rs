@@ -33,7 +33,9 @@ fn every_trap_has_its_code_and_is_deterministic() {
         ("(i32.const -8)", TrapCode::Canonical),
         ("(i32.store8 (i32.const 1024) (i32.const 9)) (i32.const 1024)", TrapCode::Canonical),
     ];
-    let core = format!("{table} (elem (i32.const 1) func $deep) (func $deep (result i32) (i32.add (call $deep) (i32.const 1)))");
+    let core = format!(
+        "{table} (elem (i32.const 1) func $deep) (func $deep (result i32) (i32.add (call $deep) (i32.const 1)))"
+    );
     for (body, code) in cases {
         let bytes = Parts { core: &core, handle: body, ..Parts::default() }.typed();
         let report = run(&bytes, b"");
@@ -61,7 +63,8 @@ fn a_backtrace_names_the_functions_innermost_first() {
 #[test]
 fn endless_recursion_keeps_a_capped_backtrace() {
     let core = "(func $deep (result i32) (i32.add (call $deep) (i32.const 1)))";
-    let trap = run(&Parts { core, handle: "(call $deep)", ..Parts::default() }.typed(), b"").failure.unwrap().trap.unwrap();
+    let trap =
+        run(&Parts { core, handle: "(call $deep)", ..Parts::default() }.typed(), b"").failure.unwrap().trap.unwrap();
     assert_eq!(trap.frames.len(), 64);
 }
 
@@ -80,7 +83,11 @@ fn failing(case: u32, length: u32) -> Vec<u8> {
 
 #[test]
 fn a_returned_failure_is_kept_in_the_tasks_own_words() {
-    let cases = [(0, Verdict::ErrorRetryable, None), (1, Verdict::ErrorRetryAfter, Some(Millis(1500))), (2, Verdict::ErrorPermanent, None)];
+    let cases = [
+        (0, Verdict::ErrorRetryable, None),
+        (1, Verdict::ErrorRetryAfter, Some(Millis(1500))),
+        (2, Verdict::ErrorPermanent, None),
+    ];
     for (case, verdict, retry_after) in cases {
         let report = run(&failing(case, 21), b"");
         assert_eq!(report.verdict, verdict);
@@ -115,13 +122,22 @@ fn last_words(text: &str, end: &str) -> wasmq_core::report::FailureReport {
     let escaped: String = text.bytes().map(|byte| format!("\\{byte:02x}")).collect();
     let core = format!(r#"(data (i32.const 2048) "{escaped}")"#);
     let handle = format!("(call $write (i32.const 2048) (i32.const {})) {end}", text.len());
-    let bytes = Parts { imports: &imports, with: &with, core_imports: &core_imports, core: &core, handle: &handle, ..Parts::default() }.typed();
+    let bytes = Parts {
+        imports: &imports,
+        with: &with,
+        core_imports: &core_imports,
+        core: &core,
+        handle: &handle,
+        ..Parts::default()
+    }
+    .typed();
     *run(&bytes, b"").failure.unwrap()
 }
 
 #[test]
 fn a_panic_message_becomes_the_message_of_the_problem() {
-    let panic = "noise\nthread 'main' panicked at src/lib.rs:3:5:\nindex out of bounds\nnote: run with RUST_BACKTRACE=1\n";
+    let panic =
+        "noise\nthread 'main' panicked at src/lib.rs:3:5:\nindex out of bounds\nnote: run with RUST_BACKTRACE=1\n";
     let failure = last_words(panic, "(unreachable)");
     assert_eq!(failure.problem.code, "unreachable");
     assert_eq!(failure.problem.message, "panicked at src/lib.rs:3:5: index out of bounds");
@@ -139,9 +155,13 @@ fn a_python_exception_is_named_although_its_interpreter_panics_too() {
 
 #[test]
 fn without_a_panic_the_last_line_of_stderr_speaks() {
-    let failure = last_words("Traceback (most recent call last):\n  File \"app.py\"\nValueError: no\n\n", "(unreachable)");
+    let failure =
+        last_words("Traceback (most recent call last):\n  File \"app.py\"\nValueError: no\n\n", "(unreachable)");
     assert_eq!(failure.problem.message, "ValueError: no");
-    assert_eq!(last_words("no memory\nnote: run with `RUST_BACKTRACE=1` to\n", "(unreachable)").problem.message, "no memory");
+    assert_eq!(
+        last_words("no memory\nnote: run with `RUST_BACKTRACE=1` to\n", "(unreachable)").problem.message,
+        "no memory"
+    );
     assert_eq!(last_words("\n \n", "(unreachable)").problem.message, "wasm `unreachable` instruction executed");
 }
 
@@ -183,8 +203,10 @@ fn a_command_ends_with_its_exit_code() {
 fn what_a_command_writes_to_stdout_is_its_output() {
     let (imports, with, core_imports) = import_write("stdout");
     let core = r#"(data (i32.const 2048) "nul\00 inside")"#;
-    let handle = "(call $write (i32.const 2048) (i32.const 11)) (call $write (i32.const 2048) (i32.const 3)) (i32.const 0)";
-    let bytes = Parts { imports: &imports, with: &with, core_imports: &core_imports, core, handle, ..Parts::default() }.command();
+    let handle =
+        "(call $write (i32.const 2048) (i32.const 11)) (call $write (i32.const 2048) (i32.const 3)) (i32.const 0)";
+    let bytes = Parts { imports: &imports, with: &with, core_imports: &core_imports, core, handle, ..Parts::default() }
+        .command();
     let report = run(&bytes, b"");
     assert_eq!((report.verdict, report.output), (Verdict::Completed, b"nul\0 insidenul".to_vec()));
 }

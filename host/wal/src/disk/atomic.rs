@@ -53,10 +53,7 @@ fn write_temporary(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<Pat
 }
 
 fn temporary_name(path: &Path) -> io::Result<PathBuf> {
-    let mut name: OsString = path
-        .file_name()
-        .ok_or(io::ErrorKind::InvalidInput)?
-        .to_owned();
+    let mut name: OsString = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     let count = NEXT.fetch_add(1, Ordering::Relaxed);
     name.push(format!(".tmp-{}-{count}", std::process::id()));
     Ok(path.with_file_name(name))
@@ -68,11 +65,7 @@ mod tests {
     use super::*;
 
     fn names(disk: &SimDisk) -> Vec<OsString> {
-        disk.list(Path::new("/d"))
-            .unwrap()
-            .into_iter()
-            .map(|entry| entry.name)
-            .collect()
+        disk.list(Path::new("/d")).unwrap().into_iter().map(|entry| entry.name).collect()
     }
 
     #[test]

@@ -272,10 +272,7 @@ pub trait DiskLock: Send + fmt::Debug {
 /// Whether an error means that the disk or a quota is full.
 #[must_use]
 pub fn is_no_space(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// One line as lock files hold them: without control characters, with a newline at its end, and

@@ -7,9 +7,7 @@
 //! Deliberately absent: caching of handles, retries of failed syncs.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{
-    DirEntry, Disk, DiskFile, DiskLock, EntryKind, LockAttempt, OpenMode, Stat, Wait, lock_line,
-};
+use super::{DirEntry, Disk, DiskFile, DiskLock, EntryKind, LockAttempt, OpenMode, Stat, Wait, lock_line};
 use fs2::FileExt as _;
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -67,11 +65,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        let here = if path.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            path
-        };
+        let here = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         File::open(here)?.sync_all()
     }
 
@@ -94,8 +88,7 @@ impl Disk for RealDisk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
-        let nanoseconds =
-            i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+        let nanoseconds = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
         Ok(Some(Stat {
             len: found.len(),
             kind: kind_of(found.file_type()),
@@ -113,10 +106,7 @@ impl Disk for RealDisk {
                 return Ok(None);
             };
             if names(path, &file)? {
-                return Ok(Some(Box::new(RealLock {
-                    file,
-                    path: path.to_owned(),
-                })));
+                return Ok(Some(Box::new(RealLock { file, path: path.to_owned() })));
             }
         }
     }
@@ -133,10 +123,7 @@ impl Disk for RealDisk {
                 return Ok(LockAttempt::Held);
             };
             if names(path, &file)? {
-                let lock = RealLock {
-                    file,
-                    path: path.to_owned(),
-                };
+                let lock = RealLock { file, path: path.to_owned() };
                 return Ok(LockAttempt::Acquired(Box::new(lock)));
             }
         }
@@ -149,16 +136,8 @@ impl Disk for RealDisk {
 
 fn describe(entry: &fs::DirEntry, found: &Metadata) -> DirEntry {
     let kind = kind_of(found.file_type());
-    let len = if kind == EntryKind::File {
-        found.len()
-    } else {
-        0
-    };
-    DirEntry {
-        name: entry.file_name(),
-        kind,
-        len,
-    }
+    let len = if kind == EntryKind::File { found.len() } else { 0 };
+    DirEntry { name: entry.file_name(), kind, len }
 }
 
 fn kind_of(found: FileType) -> EntryKind {
@@ -263,8 +242,7 @@ impl DiskLock for RealLock {
         if len > 0 {
             self.file.read_exact_at(&mut last, len - 1)?;
         }
-        self.file
-            .write_all_at(lock_line(&last, text).as_bytes(), len)?;
+        self.file.write_all_at(lock_line(&last, text).as_bytes(), len)?;
         self.file.sync_all()
     }
 

@@ -5,18 +5,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wasmq_wal::disk::{Disk, OpenMode, SimDisk};
-use wasmq_wal::{
-    Claim, Options, Orphan, ScanReport, Wal, WalError, WalId, claim, scan, segment_file_name,
-};
+use wasmq_wal::{Claim, Options, Orphan, ScanReport, Wal, WalError, WalId, claim, scan, segment_file_name};
 
 pub(crate) const ID: WalId = WalId::from_bytes([0xA7; 16]);
 
 /// Small enough that a few records fill a segment and every byte can be tried.
-pub(crate) const SMALL: Options = Options {
-    segment_bytes: 300,
-    extend_bytes: 128,
-    buffer_bytes: 1 << 20,
-};
+pub(crate) const SMALL: Options = Options { segment_bytes: 300, extend_bytes: 128, buffer_bytes: 1 << 20 };
 
 pub(crate) fn dir() -> &'static Path {
     Path::new("/journal")

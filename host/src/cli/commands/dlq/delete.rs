@@ -12,7 +12,9 @@ use crate::cli::output::time;
 use crate::cli::several::Several;
 use crate::queue::Selection;
 
-/// Deletes dead tasks for good. For more than one it says how many, and asks on a terminal or wants
+/// Delete dead tasks for good.
+///
+/// For more than one it says how many, and asks on a terminal or wants
 /// --yes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -49,10 +51,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     let report = report?;
     for id in &report.deleted {
         several.done();
-        if context.out.is_json() { context.out.json(&json!({ "id": id, "deleted": true }))? }
+        if context.out.is_json() {
+            context.out.json(&json!({ "id": id, "deleted": true }))?
+        }
     }
     if !context.out.is_json() {
-        context.out.line(format_args!("deleted {}", time::count(report.deleted.len() as u64, "dead task", "dead tasks")))?;
+        context
+            .out
+            .line(format_args!("deleted {}", time::count(report.deleted.len() as u64, "dead task", "dead tasks")))?;
     }
     for refused in report.refused {
         several.refused(refused.id.to_string(), refused.error.into());

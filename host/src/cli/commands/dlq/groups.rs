@@ -13,8 +13,10 @@ use crate::cli::render::failure::tone_of;
 use crate::clock;
 use crate::queue::Group;
 
-/// Groups dead tasks that failed alike: same task, same verdict, same error code, and the same
-/// functions in the backtrace or the same message apart from its digits. The largest group first.
+/// Group dead tasks that failed alike.
+///
+/// Alike means: same task, same verdict, same error code, and the same functions in the backtrace or
+/// the same message apart from its digits. The largest group comes first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  wasmq dlq groups\n  wasmq dlq retry --group 2f1c9a7b30e4d586")]
 pub struct Args {}
@@ -34,7 +36,8 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
         return Ok(Exit::Ok);
     }
     let now = clock::now();
-    let mut table = Table::new(&["GROUP", ">COUNT", "TASK", "VERDICT", "FIRST", "LATEST", ">COMPONENTS", "LATEST ID", "WHY"]);
+    let mut table =
+        Table::new(&["GROUP", ">COUNT", "TASK", "VERDICT", "FIRST", "LATEST", ">COMPONENTS", "LATEST ID", "WHY"]);
     for group in &groups {
         table.row([
             Cell::plain(&group.fingerprint),

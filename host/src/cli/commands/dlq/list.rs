@@ -15,7 +15,7 @@ use crate::cli::values;
 use crate::clock;
 use crate::queue::Selection;
 
-/// Lists dead tasks, the latest first.
+/// List dead tasks, the latest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

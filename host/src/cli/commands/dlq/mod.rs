@@ -17,17 +17,11 @@ use crate::cli::exit::Exit;
 /// The commands about dead tasks.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List dead tasks, the latest first.
     List(list::Args),
-    /// Group dead tasks that failed alike.
     Groups(groups::Args),
-    /// Show the whole story of a dead task.
     Show(show::Args),
-    /// Put dead tasks back into the queue.
     Retry(retry::Args),
-    /// Delete dead tasks for good.
     Delete(delete::Args),
-    /// Count dead tasks by task and verdict.
     Stats(stats::Args),
 }
 

@@ -14,13 +14,15 @@ use crate::cli::output::table::{Cell, Table};
 use crate::cli::output::time;
 use crate::cli::several::Several;
 use crate::cli::values;
-use crate::queue::{Component, RetryReport, Retried};
+use crate::queue::{Component, Retried, RetryReport};
 
 /// Up to this many are listed for a person one by one; more are summed up.
 const MAX_LISTED: usize = 20;
 
-/// Puts dead tasks back into the queue, with their id, their first enqueue time, their history and
-/// a fresh budget of attempts, and says which version failed and which one will run.
+/// Put dead tasks back into the queue.
+///
+/// They keep their id, their first enqueue time and their history, and get a fresh budget of
+/// attempts. The output says which version failed and which one will run.
 ///
 /// A dead task leaves the dead letter queue only once its replay is durable. When the version does
 /// not exist, it stays.

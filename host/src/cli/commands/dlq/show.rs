@@ -6,9 +6,10 @@ use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::values::IdArg;
 
-/// Shows the whole story of a dead task: what ran, on which bytes, how every attempt ended, the
-/// error or trap with its backtrace, what it wrote, its limits and what it used, its earlier deaths,
-/// and what to type next.
+/// Show the whole story of a dead task.
+///
+/// What ran, on which bytes, how every attempt ended, the error or trap with its backtrace, what it
+/// wrote, its limits and what it used, its earlier deaths, and what to type next.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +33,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     if args.payload && context.out.is_json() {
         context.out.json(&dead.payload)?;
     } else if args.payload {
-        context.out.raw(&dead.payload.0)?;
+        context.out.content(&dead.payload.0)?;
     } else {
         show_dead(&dead, context)?;
     }

@@ -11,7 +11,7 @@ use crate::cli::render::failure::tone_of;
 use crate::clock;
 use crate::queue::DeadCounts;
 
-/// Counts dead tasks by task and verdict.
+/// Count dead tasks by task and verdict.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  wasmq dlq stats\n  wasmq dlq stats --json")]
 pub struct Args {}
@@ -30,7 +30,11 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
     sheet.heading("DEAD TASKS", &counts.total.to_string());
     let mut facts = Vec::new();
     if let Some(oldest) = counts.oldest {
-        facts.push(("oldest", format!("{}  ({})", time::local(oldest), time::relative(oldest, clock::now())), Tone::Plain));
+        facts.push((
+            "oldest",
+            format!("{}  ({})", time::local(oldest), time::relative(oldest, clock::now())),
+            Tone::Plain,
+        ));
     }
     if counts.damaged > 0 {
         facts.push(("damaged lines, not counted", counts.damaged.to_string(), Tone::Bad));
@@ -39,17 +43,26 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
     if counts.total > 0 {
         sheet.heading("BY TASK", "");
         let tasks: Vec<_> = counts.by_task.iter().collect();
-        sheet.facts(&tasks.iter().map(|(task, count)| (task.as_str(), count.to_string(), Tone::Plain)).collect::<Vec<_>>());
+        sheet.facts(
+            &tasks.iter().map(|(task, count)| (task.as_str(), count.to_string(), Tone::Plain)).collect::<Vec<_>>(),
+        );
         sheet.heading("BY VERDICT", "");
-        let verdicts: Vec<_> = counts.by_verdict.iter().map(|(verdict, count)| (verdict.to_string(), count, tone_of(verdict))).collect();
-        sheet.facts(&verdicts.iter().map(|(verdict, count, tone)| (verdict.as_str(), count.to_string(), *tone)).collect::<Vec<_>>());
+        let verdicts: Vec<_> =
+            counts.by_verdict.iter().map(|(verdict, count)| (verdict.to_string(), count, tone_of(verdict))).collect();
+        sheet.facts(
+            &verdicts
+                .iter()
+                .map(|(verdict, count, tone)| (verdict.as_str(), count.to_string(), *tone))
+                .collect::<Vec<_>>(),
+        );
     }
     context.out.page(sheet)?;
     Ok(Exit::Ok)
 }
 
 fn as_json(counts: &DeadCounts) -> Value {
-    let by_task: Map<String, Value> = counts.by_task.iter().map(|(task, count)| (task.to_string(), json!(count))).collect();
+    let by_task: Map<String, Value> =
+        counts.by_task.iter().map(|(task, count)| (task.to_string(), json!(count))).collect();
     let by_verdict: Map<String, Value> =
         counts.by_verdict.iter().map(|(verdict, count)| (verdict.to_string(), json!(count))).collect();
     json!({

@@ -61,8 +61,7 @@ impl DiskLock for SimLock {
     fn append_line(&mut self, text: &str) -> io::Result<()> {
         let existing = self.file.read_all()?;
         let line = lock_line(&existing, text);
-        self.file
-            .write_all_at(line.as_bytes(), existing.len() as u64)?;
+        self.file.write_all_at(line.as_bytes(), existing.len() as u64)?;
         self.file.sync_all()
     }
 

@@ -105,26 +105,15 @@ impl SimDisk {
     #[must_use]
     pub fn after_power_cut(&self, survival: Survival, seed: u64) -> Self {
         let state = self.shared.state().after_power_cut(survival, seed);
-        Self {
-            shared: Arc::new(Shared {
-                state: Mutex::new(state),
-                released: Condvar::new(),
-            }),
-        }
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), released: Condvar::new() }) }
     }
 
     fn lock_inode(&self, state: &mut State, path: &Path, inode: u64) -> Option<Box<dyn DiskLock>> {
         if !state.locked.insert(inode) {
             return None;
         }
-        let file = SimFile {
-            shared: Arc::clone(&self.shared),
-            inode,
-        };
-        Some(Box::new(SimLock {
-            file,
-            path: path.to_owned(),
-        }))
+        let file = SimFile { shared: Arc::clone(&self.shared), inode };
+        Some(Box::new(SimLock { file, path: path.to_owned() }))
     }
 }
 
@@ -138,9 +127,7 @@ impl Disk for SimDisk {
         if let Some(parent) = path.parent() {
             self.create_dir_all(parent)?;
         }
-        self.shared
-            .state()
-            .change(Change::Add(path.to_owned(), Node::Dir))?;
+        self.shared.state().change(Change::Add(path.to_owned(), Node::Dir))?;
         path.parent().map_or(Ok(()), |parent| self.sync_dir(parent))
     }
 
@@ -157,16 +144,11 @@ impl Disk for SimDisk {
             }
             (None, OpenMode::Create | OpenMode::CreateNew) => state.create(path)?,
         };
-        Ok(Box::new(SimFile {
-            shared: Arc::clone(&self.shared),
-            inode,
-        }))
+        Ok(Box::new(SimFile { shared: Arc::clone(&self.shared), inode }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.shared
-            .state()
-            .change(Change::Rename(from.to_owned(), to.to_owned()))
+        self.shared.state().change(Change::Rename(from.to_owned(), to.to_owned()))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -198,11 +180,7 @@ impl Disk for SimDisk {
             }
             state = match wait {
                 Wait::No => return Ok(None),
-                Wait::Forever => self
-                    .shared
-                    .released
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
+                Wait::Forever => self.shared.released.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Wait::UpTo(limit) => {
                     let woken = self.shared.released.wait_timeout(state, limit);
                     let (state, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
@@ -220,9 +198,9 @@ impl Disk for SimDisk {
         match state.node(path)? {
             None => Ok(LockAttempt::Gone),
             Some(Node::Dir) => Err(io::ErrorKind::IsADirectory.into()),
-            Some(Node::File(inode)) => Ok(self
-                .lock_inode(&mut state, path, inode)
-                .map_or(LockAttempt::Held, LockAttempt::Acquired)),
+            Some(Node::File(inode)) => {
+                Ok(self.lock_inode(&mut state, path, inode).map_or(LockAttempt::Held, LockAttempt::Acquired))
+            }
         }
     }
 

@@ -77,11 +77,7 @@ pub(super) struct Inode {
 
 impl Inode {
     pub(super) fn settled(content: Vec<u8>) -> Self {
-        Self {
-            live: content.clone(),
-            durable: content,
-            ..Self::default()
-        }
+        Self { live: content.clone(), durable: content, ..Self::default() }
     }
 }
 
@@ -114,11 +110,7 @@ fn error_of(fault: Fault) -> io::Error {
 
 impl State {
     pub(super) fn powered(&self) -> io::Result<()> {
-        if self.off {
-            Err(power_is_off())
-        } else {
-            Ok(())
-        }
+        if self.off { Err(power_is_off()) } else { Ok(()) }
     }
 
     /// Counts an operation; says how it is to fail.
@@ -141,10 +133,7 @@ impl State {
     pub(super) fn node(&self, path: &Path) -> io::Result<Option<Node>> {
         self.powered()?;
         Ok(match self.live.get(path) {
-            None if path
-                .parent()
-                .is_none_or(|parent| parent.as_os_str().is_empty()) =>
-            {
+            None if path.parent().is_none_or(|parent| parent.as_os_str().is_empty()) => {
                 (path.parent().is_none()).then_some(Node::Dir)
             }
             found => found.copied(),
@@ -200,18 +189,11 @@ impl State {
 
     pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         self.require_dir(dir)?;
-        let inside = self
-            .live
-            .iter()
-            .filter(|(path, _)| path.parent() == Some(dir));
+        let inside = self.live.iter().filter(|(path, _)| path.parent() == Some(dir));
         let mut entries: Vec<DirEntry> = inside
             .filter_map(|(path, &node)| {
                 let (kind, len) = self.describe(node);
-                Some(DirEntry {
-                    name: path.file_name()?.to_owned(),
-                    kind,
-                    len,
-                })
+                Some(DirEntry { name: path.file_name()?.to_owned(), kind, len })
             })
             .collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -222,10 +204,7 @@ impl State {
         match node {
             Node::Dir => (EntryKind::Dir, 0),
             Node::File(inode) => {
-                let len = self
-                    .inodes
-                    .get(&inode)
-                    .map_or(0, |inode| inode.live.len() as u64);
+                let len = self.inodes.get(&inode).map_or(0, |inode| inode.live.len() as u64);
                 (EntryKind::File, len)
             }
         }
@@ -234,26 +213,15 @@ impl State {
     pub(super) fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
         Ok(self.node(path)?.map(|node| {
             let (kind, len) = self.describe(node);
-            let number = if let Node::File(inode) = node {
-                inode
-            } else {
-                0
-            };
+            let number = if let Node::File(inode) = node { inode } else { 0 };
             let modified = self.inodes.get(&number).map_or(0, |inode| inode.modified);
-            Stat {
-                len,
-                kind,
-                inode: number,
-                modified_ns: modified.into(),
-            }
+            Stat { len, kind, inode: number, modified_ns: modified.into() }
         }))
     }
 
     pub(super) fn inode(&self, inode: u64) -> io::Result<&Inode> {
         self.powered()?;
-        self.inodes
-            .get(&inode)
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.inodes.get(&inode).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     pub(super) fn write(&mut self, inode: u64, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -266,13 +234,7 @@ impl State {
             None => fits,
         };
         let part = bytes.get(..kept).unwrap_or(bytes).to_vec();
-        self.record(
-            inode,
-            Write::Bytes {
-                offset,
-                bytes: part,
-            },
-        )?;
+        self.record(inode, Write::Bytes { offset, bytes: part })?;
         match fault {
             Some(Fault::Io) => Err(error_of(Fault::Io)),
             None if kept == bytes.len() => Ok(()),
@@ -317,7 +279,6 @@ impl State {
 
     pub(super) fn free_bytes(&self) -> u64 {
         let used = || self.live.values().map(|&node| self.describe(node).1).sum();
-        self.capacity
-            .map_or(u64::MAX, |capacity| capacity.saturating_sub(used()))
+        self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(used()))
     }
 }

@@ -18,9 +18,7 @@ impl State {
             Node::Dir => None,
             Node::File(number) => Some((*number, self.inodes.get(number)?)),
         });
-        let inodes = inodes
-            .map(|(number, inode)| (number, surviving_inode(inode, survival, &mut dice)))
-            .collect();
+        let inodes = inodes.map(|(number, inode)| (number, surviving_inode(inode, survival, &mut dice))).collect();
         Self {
             inodes,
             live: entries.clone(),
@@ -56,10 +54,7 @@ fn surviving_entries(
 
 /// Whether every directory above the path survived too.
 fn reachable(path: &Path, entries: &BTreeMap<PathBuf, Node>) -> bool {
-    let mut above = path
-        .ancestors()
-        .skip(1)
-        .filter(|parent| parent.parent().is_some());
+    let mut above = path.ancestors().skip(1).filter(|parent| parent.parent().is_some());
     above.all(|parent| entries.get(parent) == Some(&Node::Dir))
 }
 
@@ -71,10 +66,7 @@ fn surviving_inode(inode: &Inode, survival: Survival, dice: &mut Dice) -> Inode 
         Survival::Kept => pending.for_each(|write| write.apply(&mut content)),
         Survival::Torn => {
             let whole = dice.up_to(inode.pending.len());
-            pending
-                .clone()
-                .take(whole)
-                .for_each(|write| write.apply(&mut content));
+            pending.clone().take(whole).for_each(|write| write.apply(&mut content));
             if let Some(write) = pending.clone().nth(whole) {
                 apply_prefix(write, &mut content, dice);
             }
@@ -87,16 +79,8 @@ fn surviving_inode(inode: &Inode, survival: Survival, dice: &mut Dice) -> Inode 
 /// A write that was cut at a byte; a change of length happens or not.
 fn apply_prefix(write: &Write, content: &mut Vec<u8>, dice: &mut Dice) {
     if let Write::Bytes { offset, bytes } = write {
-        let part = bytes
-            .iter()
-            .copied()
-            .take(dice.up_to(bytes.len()))
-            .collect();
-        Write::Bytes {
-            offset: *offset,
-            bytes: part,
-        }
-        .apply(content);
+        let part = bytes.iter().copied().take(dice.up_to(bytes.len())).collect();
+        Write::Bytes { offset: *offset, bytes: part }.apply(content);
     }
 }
 
@@ -108,20 +92,13 @@ fn apply_blocks(write: &Write, content: &mut Vec<u8>, dice: &mut Dice) {
         }
         return;
     };
-    let size = BLOCK_BYTES
-        .get(dice.up_to(BLOCK_BYTES.len() - 1))
-        .copied()
-        .unwrap_or(512);
+    let size = BLOCK_BYTES.get(dice.up_to(BLOCK_BYTES.len() - 1)).copied().unwrap_or(512);
     // The first block ends where the grid of blocks on the disk has its next line.
     let (head, rest) = bytes.split_at(bytes.len().min(size - offset % size));
     let mut at = *offset;
     for block in std::iter::once(head).chain(rest.chunks(size)) {
         if dice.coin() {
-            Write::Bytes {
-                offset: at,
-                bytes: block.to_vec(),
-            }
-            .apply(content);
+            Write::Bytes { offset: at, bytes: block.to_vec() }.apply(content);
         }
         at += block.len();
     }

@@ -16,23 +16,10 @@ fn content(disk: &SimDisk, path: &Path) -> Vec<u8> {
 #[test]
 fn a_file_without_a_sync_of_its_directory_vanishes() {
     let (disk, path) = disk();
-    disk.open(path, OpenMode::CreateNew)
-        .unwrap()
-        .sync_all()
-        .unwrap();
-    assert!(
-        disk.after_power_cut(Survival::Lost, 0)
-            .stat(path)
-            .unwrap()
-            .is_none()
-    );
+    disk.open(path, OpenMode::CreateNew).unwrap().sync_all().unwrap();
+    assert!(disk.after_power_cut(Survival::Lost, 0).stat(path).unwrap().is_none());
     disk.sync_dir(Path::new("/d")).unwrap();
-    assert!(
-        disk.after_power_cut(Survival::Lost, 0)
-            .stat(path)
-            .unwrap()
-            .is_some()
-    );
+    assert!(disk.after_power_cut(Survival::Lost, 0).stat(path).unwrap().is_some());
 }
 
 #[test]
@@ -49,14 +36,8 @@ fn synced_content_survives_every_policy_and_unsynced_content_only_some() {
             assert!(found.starts_with(b"synced"), "{survival:?} {seed}");
         }
     }
-    assert_eq!(
-        content(&disk.after_power_cut(Survival::Lost, 0), path),
-        b"synced"
-    );
-    assert_eq!(
-        content(&disk.after_power_cut(Survival::Kept, 0), path),
-        b"synced unsynced"
-    );
+    assert_eq!(content(&disk.after_power_cut(Survival::Lost, 0), path), b"synced");
+    assert_eq!(content(&disk.after_power_cut(Survival::Kept, 0), path), b"synced unsynced");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use wasmq_core::{InvocationId, Timestamp};
 
 /// The time of day. A clock before 1970 reads as 1970.
 #[must_use]
+#[allow(clippy::disallowed_methods)] // The one place for it.
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
@@ -41,7 +42,7 @@ pub struct Stopwatch(Instant);
 impl Stopwatch {
     /// Starts.
     #[must_use]
-    #[allow(clippy::disallowed_methods)]
+    #[allow(clippy::disallowed_methods)] // The one place for it.
     pub fn start() -> Self {
         Self(Instant::now())
     }

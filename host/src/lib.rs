@@ -11,10 +11,17 @@
         clippy::expect_used,
         clippy::indexing_slicing,
         clippy::panic,
+        clippy::print_stdout,
+        clippy::print_stderr,
         clippy::cast_possible_truncation,
         clippy::disallowed_methods
     )
 )]
+
+/// The code of the README, so that it compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
 
 pub mod cli;
 mod clock;

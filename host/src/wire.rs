@@ -14,6 +14,7 @@ use wasmq_core::codec::{DecodeError, Decoder, Encoder};
 use wasmq_core::invocation::MAX_PAYLOAD_BYTES;
 
 /// The longest frame, in bytes: the largest payload and room for a batch's framing.
+#[allow(clippy::cast_possible_truncation)] // 128 MiB.
 pub const MAX_FRAME_BYTES: u32 = 2 * MAX_PAYLOAD_BYTES as u32;
 
 const HEADER_BYTES: usize = 9;

@@ -76,6 +76,7 @@ pub enum Action {
 
 /// Checked settings. Only [`RawSettings::check`] makes them.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Settings {
     /// Wall-clock limit of an attempt.
     pub timeout: Millis,
@@ -91,8 +92,6 @@ pub struct Settings {
     pub jitter: f64,
     /// What to do on a verdict or a family, over the default.
     pub policy: BTreeMap<String, Action>,
-    /// Keeps the fields from being put together unchecked.
-    checked: (),
 }
 
 /// A setting outside its range.
@@ -123,7 +122,6 @@ impl Default for Settings {
             backoff: Backoff::Polynomial,
             jitter: 0.25,
             policy: BTreeMap::new(),
-            checked: (),
         }
     }
 }
@@ -162,7 +160,7 @@ impl RawSettings {
         let backoff = self.backoff.unwrap_or(default.backoff).check()?;
         let policy = self.policy.clone();
         policy.keys().try_for_each(|key| check_pattern(key))?;
-        Ok(Settings { timeout, memory_bytes, output_bytes, max_attempts, backoff, jitter, policy, checked: () })
+        Ok(Settings { timeout, memory_bytes, output_bytes, max_attempts, backoff, jitter, policy })
     }
 }
 

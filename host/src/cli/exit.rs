@@ -38,7 +38,7 @@ pub enum Exit {
     /// The task trapped.
     Trap = 21,
     /// The command task left with a code other than 0; the verdict says which.
-    TaskExit = 22,
+    Exited = 22,
     /// The task ran out of time.
     Timeout = 23,
     /// The task ran into its memory or output limit.
@@ -75,7 +75,7 @@ impl Exit {
             Verdict::Completed => Self::Ok,
             Verdict::ErrorRetryable | Verdict::ErrorRetryAfter | Verdict::ErrorPermanent => Self::TaskError,
             Verdict::Trap(_) => Self::Trap,
-            Verdict::Exit(_) => Self::TaskExit,
+            Verdict::Exit(_) => Self::Exited,
             Verdict::Timeout => Self::Timeout,
             Verdict::MemoryLimit | Verdict::OutputLimit => Self::Limit,
             Verdict::Denied => Self::Denied,
@@ -118,7 +118,7 @@ mod tests {
             (Exit::Stdout, 10),
             (Exit::TaskError, 20),
             (Exit::Trap, 21),
-            (Exit::TaskExit, 22),
+            (Exit::Exited, 22),
             (Exit::Timeout, 23),
             (Exit::Limit, 24),
             (Exit::Denied, 25),
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn the_task_s_own_exit_code_never_hides_one_of_ours() {
         for n in [1, 2, 3, 64, 255] {
-            assert_eq!(Exit::of_verdict(&Verdict::Exit(n)), Exit::TaskExit);
+            assert_eq!(Exit::of_verdict(&Verdict::Exit(n)), Exit::Exited);
         }
     }
 }

@@ -53,7 +53,7 @@ fn read_text(path: &Path) -> std::io::Result<String> {
 
 fn parse(text: &str, path: &Path) -> Result<Vec<(&'static str, OsString, Source)>, ConfigError> {
     let wrong = |message: String| ConfigError::Syntax { path: path.to_owned(), message };
-    let table = toml::Deserializer::parse(text).map_err(|error| wrong(error.to_string()))?;
+    let table = toml::Deserializer::parse(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
     let values: BTreeMap<String, FileValue> =
         serde_path_to_error::deserialize(table).map_err(|error| match error.path().to_string() {
             place if place == "." => wrong(error.inner().message().to_owned()),

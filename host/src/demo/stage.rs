@@ -106,7 +106,7 @@ impl Stage {
             if let Some(status) = child.try_wait().map_err(failed())? {
                 return Ok(Some(status));
             }
-            thread::sleep(GLANCE);
+            glance();
         }
         let _ = child.kill();
         child.wait().map(Some).map_err(failed())
@@ -129,7 +129,7 @@ impl Stage {
                     format!("waited {} s for {what}; the server said:\n{}", PATIENCE.as_secs(), self.server_log());
                 return Err(CliError::Demo(message));
             }
-            thread::sleep(GLANCE);
+            glance();
         }
     }
 
@@ -159,6 +159,12 @@ impl Stage {
         let removed = self.dir.close().map_err(CliError::from_file("remove", &path));
         stopped.and(removed)
     }
+}
+
+/// The pause between two looks at a condition; never a guess at how long something takes.
+#[allow(clippy::disallowed_methods)]
+fn glance() {
+    thread::sleep(GLANCE);
 }
 
 #[allow(clippy::disallowed_methods)] // The directory of the story is not a store.

@@ -13,7 +13,7 @@ use wasmq_wal::disk::{Disk, DiskLock, Wait};
 
 use super::error::DlqError;
 use super::line::IdPair;
-use super::log::{FILE_NAME, Log};
+use super::log::Log;
 use super::types::{Added, Counts, Cursor, Damage, Filter, Found, Group, Intent, Page, RemovalReason, Standing};
 use super::{DeadTaskStore, LockedDlq};
 
@@ -44,10 +44,13 @@ impl DiskDlq {
         Ok(Self { shared: Arc::new(Shared { disk, dir, log }) })
     }
 
-    /// The file with the dead tasks, whether it exists or not.
-    #[must_use]
-    pub fn path(&self) -> PathBuf {
-        self.shared.dir.join(FILE_NAME)
+    /// Rewrites the file now; the tests look at what becomes of it.
+    #[cfg(test)]
+    pub(crate) fn compact(&self, now: Timestamp) -> Result<(), DlqError> {
+        let _lock = self.shared.take_lock()?;
+        let mut log = self.shared.log();
+        log.prepare_write()?;
+        log.compact(now)
     }
 }
 
@@ -143,13 +146,6 @@ impl DeadTaskStore for DiskDlq {
         self.shared.read(|log| Ok(log.damage()))
     }
 
-    fn compact(&self, now: Timestamp) -> Result<(), DlqError> {
-        let _lock = self.shared.take_lock()?;
-        let mut log = self.shared.log();
-        log.prepare_write()?;
-        log.compact(now)
-    }
-
     fn lock(&self) -> Result<Box<dyn LockedDlq>, DlqError> {
         let lock = self.shared.take_lock()?;
         Ok(Box::new(Guard { shared: Arc::clone(&self.shared), _lock: lock }))
@@ -167,10 +163,6 @@ impl LockedDlq for Guard {
         self.shared.read(|log| ids.iter().map(|id| Ok((*id, log.standing(*id)?))).collect())
     }
 
-    fn live(&mut self, ids: &[InvocationId]) -> Result<Vec<IdPair>, DlqError> {
-        self.shared.read(|log| Ok(log.live_pairs(ids)))
-    }
-
     fn intend(&mut self, wal: &str, ids: &[IdPair], now: Timestamp) -> Result<(), DlqError> {
         self.shared.log().intend(wal, ids, now)
     }
@@ -185,13 +177,5 @@ impl LockedDlq for Guard {
 
     fn drop_superseded(&mut self, ids: &[IdPair], now: Timestamp) -> Result<usize, DlqError> {
         self.shared.log().drop_superseded(ids, now)
-    }
-
-    fn replace(&mut self, dead: &DeadTask) -> Result<bool, DlqError> {
-        self.shared.log().replace(dead)
-    }
-
-    fn add(&mut self, dead: &[DeadTask]) -> Result<Added, DlqError> {
-        self.shared.log().add(dead)
     }
 }

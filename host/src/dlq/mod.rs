@@ -37,9 +37,7 @@ use wasmq_core::{DeadTask, InvocationId, Timestamp};
 pub use disk::DiskDlq;
 pub use error::DlqError;
 pub use none::NoDlq;
-pub use types::{
-    Added, Counts, Cursor, Damage, DamageReason, Filter, Found, Group, Intent, Page, RemovalReason, Standing,
-};
+pub use types::{Added, Counts, Cursor, Damage, Filter, Found, Group, Intent, Page, RemovalReason, Standing};
 
 /// Where dead tasks are kept. All calls block; none panics.
 ///
@@ -111,13 +109,6 @@ pub trait DeadTaskStore: Send + Sync + fmt::Debug {
     /// As [`DeadTaskStore::batch`].
     fn damage(&self) -> Result<Vec<Damage>, DlqError>;
 
-    /// Rewrites the file without garbage and with damaged lines moved aside. Tombstones older than
-    /// 30 days at `now` go.
-    ///
-    /// # Errors
-    /// The disk is full or fails, or nothing is kept; the queue is as it was.
-    fn compact(&self, now: Timestamp) -> Result<(), DlqError>;
-
     /// Waits for the lock and holds it until the guard is dropped.
     ///
     /// # Errors
@@ -136,12 +127,6 @@ pub trait LockedDlq: Send + fmt::Debug {
     /// # Errors
     /// The disk fails, or one of the entries is damaged.
     fn current(&mut self, ids: &[InvocationId]) -> Result<Vec<(InvocationId, Standing)>, DlqError>;
-
-    /// Those of the ids that are dead tasks, with the replays of their death, without reading them.
-    ///
-    /// # Errors
-    /// The disk fails.
-    fn live(&mut self, ids: &[InvocationId]) -> Result<Vec<(InvocationId, u32)>, DlqError>;
 
     /// Notes durably that these deaths are about to be enqueued in a WAL (its id, 32 hex digits).
     ///
@@ -175,17 +160,4 @@ pub trait LockedDlq: Send + fmt::Debug {
     /// # Errors
     /// The disk is full or fails.
     fn drop_superseded(&mut self, ids: &[(InvocationId, u32)], now: Timestamp) -> Result<usize, DlqError>;
-
-    /// Puts an edited dead task in the place of the one with the same id and replays. Returns
-    /// whether there was one.
-    ///
-    /// # Errors
-    /// The disk is full or fails; the old one is there then.
-    fn replace(&mut self, dead: &DeadTask) -> Result<bool, DlqError>;
-
-    /// As [`DeadTaskStore::add`], under the lock that is held.
-    ///
-    /// # Errors
-    /// As [`DeadTaskStore::add`].
-    fn add(&mut self, dead: &[DeadTask]) -> Result<Added, DlqError>;
 }

@@ -4,7 +4,7 @@
 //!
 //! Deliberately absent: state.
 
-use wasmq_core::{DeadTask, InvocationId, Timestamp};
+use wasmq_core::{DeadTask, InvocationId};
 
 use super::error::DlqError;
 use super::types::{Added, Counts, Cursor, Damage, Filter, Found, Group, Page};
@@ -63,10 +63,6 @@ impl DeadTaskStore for NoDlq {
     }
 
     fn damage(&self) -> Result<Vec<Damage>, DlqError> {
-        Err(DlqError::NothingKept)
-    }
-
-    fn compact(&self, _: Timestamp) -> Result<(), DlqError> {
         Err(DlqError::NothingKept)
     }
 

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use wasmq_core::{DeadTask, InvocationId, Timestamp};
 
 use super::error::DlqError;
-use super::line::IdPair;
 use super::log::Log;
 use super::slots::Slot;
 use super::types::{Counts, Cursor, Damage, Filter, Found, Group, Page, RemovalReason, Standing};
@@ -188,12 +187,6 @@ impl Log {
                 RemovalReason::Deleted => Standing::Deleted { at: Timestamp(tombstone.at) },
             },
         })
-    }
-
-    /// The live entries among these, with the replays of their death.
-    pub(super) fn live_pairs(&self, ids: &[InvocationId]) -> Vec<IdPair> {
-        let pair = |id: &InvocationId| self.index.slots.get(id.as_u128()).map(|slot| (*id, slot.replays));
-        ids.iter().filter_map(pair).collect()
     }
 }
 

@@ -48,20 +48,6 @@ impl Log {
         Ok(added)
     }
 
-    /// Puts an edited dead task in the place of the one with the same id and replays. Returns
-    /// whether there was one.
-    pub(super) fn replace(&mut self, dead: &DeadTask) -> Result<bool, DlqError> {
-        self.prepare_write()?;
-        let Some(slot) = self.index.slots.get(dead.id.as_u128()).copied().filter(|slot| slot.replays == dead.replays)
-        else {
-            return Ok(false);
-        };
-        let mut lines = Vec::new();
-        self.push_entry(&mut lines, slot.seq, dead)?;
-        self.append_some(&lines)?;
-        Ok(true)
-    }
-
     /// Notes that these are about to be enqueued in a WAL.
     pub(super) fn intend(&mut self, wal: &str, ids: &[IdPair], now: Timestamp) -> Result<(), DlqError> {
         self.prepare_write()?;

@@ -2,9 +2,14 @@
 //! are all this one mechanism.
 //!
 //! The steps of one adoption of log A by log B, and what a crash after each leaves behind:
-//! 1. lock A, read it; 2. append A's live entries to B as copies, sync B (the copies are not valid,
-//!    A is whole); 3. append the line `adopted-by B` to A's lock file and sync it: from here on A is
-//!    void and the copies are valid; 4. append `ADOPTED A` to B, sync; 5. delete A, its lock file last.
+//!
+//! 1. Lock A, read it.
+//! 2. Append A's live entries to B as copies, sync B. The copies are not valid yet, A is whole.
+//! 3. Append the line `adopted-by B` to A's lock file and sync it. From here on A is void and the
+//!    copies are valid.
+//! 4. Append `ADOPTED A` to B, sync.
+//! 5. Delete A, its lock file last.
+//!
 //! Whoever reads A first looks for the line; whoever reads B without an `ADOPTED` record looks for
 //! a lock file that names B. So a void log is deleted by others only after its adopter is gone.
 //!

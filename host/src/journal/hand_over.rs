@@ -1,9 +1,13 @@
 //! Handing ready invocations over to whoever has time: a log of their own that others adopt.
 //!
 //! The steps for a log S that hands over to a new log T, and what a crash after each leaves:
-//! 1. create T, locked, with the line `from S` in its lock file; 2. append the invocations to T, sync
-//! (T is not valid yet, S holds them); 3. append one record `HANDED_OVER T ids` to S, sync: from here
-//! on T holds them and S does not; 4. add the line `committed` to T's lock file; 5. let go of T.
+//!
+//! 1. Create T, locked, with the line `from S` in its lock file.
+//! 2. Append the invocations to T, sync. T is not valid yet, S holds them.
+//! 3. Append one record `HANDED_OVER T ids` to S, sync. From here on T holds them and S does not.
+//! 4. Add the line `committed` to T's lock file.
+//! 5. Let go of T.
+//!
 //! Whoever finds a T with `from S` and without `committed` leaves it alone while S is there; whoever
 //! adopts S settles its pending logs first: valid if S has the record, void otherwise.
 //!

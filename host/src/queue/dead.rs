@@ -291,7 +291,9 @@ impl Inner {
                     report.deleted.push(id);
                     continue;
                 }
-                Standing::AlreadyRetried { at, replays } => QueueError::AlreadyRetried { id, at, replays },
+                Standing::AlreadyRetried { at, replays } => {
+                    QueueError::AlreadyRetried { id, at, replays: replays.saturating_add(1) }
+                }
                 Standing::Deleted { at } => QueueError::AlreadyDeleted { id, at },
                 Standing::Unknown => self.not_dead(id),
             };

@@ -1,10 +1,15 @@
 //! Putting dead tasks back: exactly one replay of each death, whatever crashes and whoever else does
 //! the same at that moment.
 //!
-//! The steps for a batch, all under the lock of the dead letter queue: 1. resolve the version;
-//! 2. create a log of this process, which nobody can adopt while it is held; 3. write down in the
-//! dead letter queue which ids go into which log (the intent), sync; 4. write the invocations into
-//! the log, sync; 5. remove the dead tasks, sync; 6. let the log go, so that a worker adopts it.
+//! The steps for a batch, all under the lock of the dead letter queue:
+//!
+//! 1. Resolve the version.
+//! 2. Create a log of this process, which nobody can adopt while it is held.
+//! 3. Write down in the dead letter queue which ids go into which log (the intent), sync.
+//! 4. Write the invocations into the log, sync.
+//! 5. Remove the dead tasks, sync.
+//! 6. Let the log go, so that a worker adopts it.
+//!
 //! A crash after 3 leaves an intent whose log holds nothing: the next caller ignores it. A crash
 //! after 4 leaves both: whoever comes first, the next caller or the worker that adopts the log,
 //! removes the dead tasks before anything else happens with the ids.
@@ -126,7 +131,9 @@ impl Inner {
     fn plan(&self, id: InvocationId, standing: Standing, component: &Component) -> Result<Planned, QueueError> {
         let dead = match standing {
             Standing::Dead(dead) => dead,
-            Standing::AlreadyRetried { at, replays } => return Err(QueueError::AlreadyRetried { id, at, replays }),
+            Standing::AlreadyRetried { at, replays } => {
+                return Err(QueueError::AlreadyRetried { id, at, replays: replays.saturating_add(1) });
+            }
             Standing::Deleted { at } => return Err(QueueError::AlreadyDeleted { id, at }),
             Standing::Unknown => return Err(self.not_dead(id)),
         };

@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wasmq_core::{Digest, TaskName, Timestamp};
 use wasmq_wal::disk::{Disk, DiskLock, OpenMode, Stat, Wait, write_atomically};
 
+#[cfg(test)]
 pub use components::digest_of;
 pub use error::{RegistryError, Unresolved};
 pub use state::{Activated, Deployed, NewVersion};

@@ -138,12 +138,12 @@ impl Hub {
                 Event::Client(client, outbox) => {
                     self.clients.insert(client, outbox);
                 }
-                Event::FromClient(client, frame) => self.from_client(client, frame),
+                Event::FromClient(client, frame) => self.client_asks(client, frame),
                 Event::ClientGone(client) => {
                     self.clients.remove(&client);
                     self.pending.retain(|_, pending| pending.client != client);
                 }
-                Event::FromWorker(incarnation, frame) => self.from_worker(incarnation, frame),
+                Event::FromWorker(incarnation, frame) => self.worker_says(incarnation, frame),
                 Event::WorkerGone(incarnation, status) => self.worker_gone(incarnation, &status),
                 Event::Restart(slot) => self.start_worker(slot),
                 Event::Stop => self.stop(),
@@ -214,7 +214,7 @@ impl Hub {
         }
     }
 
-    fn from_client(&mut self, client: ClientId, frame: Frame) {
+    fn client_asks(&mut self, client: ClientId, frame: Frame) {
         match frame.kind {
             Kind::Status => {
                 let figures = self.figures();
@@ -271,7 +271,7 @@ impl Hub {
         self.pending.insert(self.next_request, pending);
     }
 
-    fn from_worker(&mut self, incarnation: Incarnation, frame: Frame) {
+    fn worker_says(&mut self, incarnation: Incarnation, frame: Frame) {
         let Some(slot) = self.slots.get_mut(incarnation.slot).filter(|slot| slot.life == incarnation.life) else {
             return;
         };

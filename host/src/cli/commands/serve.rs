@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use serde_json::json;
 use wasmq_core::Millis;
 
 use super::worker;
@@ -78,9 +79,24 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
     let program = std::env::current_exe().map_err(CliError::from_file("find", "the program itself".as_ref()))?;
     let arguments = worker::arguments(config);
     let options = ServeOptions { workers: config.workers.get(), worker, program: (program, arguments) };
-    let greeting = greeting(context);
-    supervisor::serve(options, || context.out.note(greeting))?;
+    let (json, text) = (as_json(context), greeting(context));
+    supervisor::serve(options, || {
+        // A server goes on when nobody reads its greeting.
+        let _ = if context.out.is_json() { context.out.json(&json) } else { Ok(()) };
+        context.out.note(text);
+    })?;
     Ok(Exit::Ok)
+}
+
+/// The line that tells a program that the server is ready.
+fn as_json(context: &Context) -> serde_json::Value {
+    json!({
+        "serving": context.config.data,
+        "store": context.config.store.word(),
+        "workers": context.config.workers,
+        "concurrency": context.config.concurrency,
+        "pid": std::process::id(),
+    })
 }
 
 fn greeting(context: &Context) -> String {

@@ -58,6 +58,7 @@ impl Paint {
     }
 
     /// Never colours.
+    #[cfg(test)]
     #[must_use]
     pub const fn off() -> Self {
         Self { on: false }

@@ -104,3 +104,79 @@ fn next(sheet: &mut Sheet, dead: &DeadTask, wasmq: &str) {
         (format!("{wasmq} dlq delete {id}"), "give it up for good"),
     ]);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use wasmq_core::dead_task::DeadLimits;
+    use wasmq_core::report::{FailureReport, Frame, TrapInfo};
+    use wasmq_core::{Bytes, Digest, InvocationId, Problem, Tail, TrapCode, Usage, Verdict, VersionNumber};
+
+    use super::*;
+    use crate::cli::output::paint::Paint;
+
+    const EVIL: &str = "\u{1b}[2J\u{202e}\u{9b}\0";
+
+    fn hostile_failure() -> FailureReport {
+        let frame = Frame { function: Some(format!("dive{EVIL}")), source: Some(EVIL.to_owned()), ..Frame::default() };
+        FailureReport {
+            problem: Problem::new(EVIL, &format!("line one\nline two {EVIL}"), Some(EVIL)),
+            trap: Some(TrapInfo::new(TrapCode::StackOverflow, EVIL, vec![frame; 500])),
+            stderr: Tail { bytes: Bytes(b"\xff\x1b[31mred".to_vec()), total_bytes: 9000 },
+            deterministic: true,
+            ..FailureReport::default()
+        }
+    }
+
+    fn hostile() -> DeadTask {
+        DeadTask {
+            id: InvocationId::from_u128(7),
+            task: "csv-report".parse().unwrap(),
+            version: VersionNumber(NonZeroU32::MIN),
+            component: Digest::new([7; 32]),
+            wit: "0.1.0".to_owned(),
+            verdict: Verdict::Trap(TrapCode::StackOverflow),
+            fingerprint: "0123456789abcdef".to_owned(),
+            enqueued_at: Timestamp(1000),
+            dead_at: Timestamp(u64::MAX),
+            attempts: 1,
+            max_attempts: 3,
+            replays: 0,
+            priority: 3,
+            own_max_attempts: None,
+            metadata: vec![(EVIL.to_owned(), EVIL.to_owned())],
+            failure: hostile_failure(),
+            history: Vec::new(),
+            deaths: Vec::new(),
+            usage: Usage::default(),
+            limits: DeadLimits { timeout_ms: u64::MAX, memory_bytes: 1 << 28, output_bytes: 0 },
+            grants: Vec::new(),
+            worker: EVIL.to_owned(),
+            engine: EVIL.to_owned(),
+            payload: Bytes(EVIL.as_bytes().to_vec()),
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_hostile_task_reaches_the_terminal_raw_and_the_page_stays_short() {
+        let mut sheet = Sheet::new(Paint::off(), Some(80));
+        show(&mut sheet, &hostile(), Timestamp(0), "wasmq");
+        let lines = sheet.into_lines();
+        assert!(lines.iter().all(|line| !line.chars().any(|c| c.is_control() || c == '\u{202e}')), "{lines:#?}");
+        assert!(lines.len() < 80, "{} lines", lines.len());
+        let page = lines.join("\n");
+        for needle in ["… and 31 more frames of the same …", "… 436 frames left out …", "the last 9 B of 8.8 KiB"]
+        {
+            assert!(page.contains(needle), "{needle} is missing in\n{page}");
+        }
+    }
+
+    #[test]
+    fn what_to_type_next_names_the_whole_id_and_the_data_directory() {
+        let mut sheet = Sheet::new(Paint::off(), None);
+        show(&mut sheet, &hostile(), Timestamp(0), "wasmq --data /var/q");
+        let page = sheet.into_lines().join("\n");
+        assert!(page.contains("wasmq --data /var/q dlq retry 00000000-0000-0000-0000-000000000007 "), "{page}");
+    }
+}

@@ -79,16 +79,34 @@ fn backtrace(sheet: &mut Sheet, trap: &TrapInfo) {
     }
     let split = if trap.frames_omitted > 0 { trap.frames.len() / 2 } else { usize::MAX };
     let mut number = 0;
+    let mut last: Option<(String, String)> = None;
+    let mut again = 0;
     for (at, frame) in trap.frames.iter().enumerate() {
         if at == split {
+            repeated(sheet, std::mem::take(&mut again));
             number += trap.frames_omitted;
             let left_out = time::count(trap.frames_omitted, "frame", "frames");
             sheet.sentence(Tone::Faint, &format!("    … {left_out} left out …"));
         }
-        let name = name(frame);
-        let tone = if is_plumbing(&name) { Tone::Faint } else { Tone::Strong };
-        sheet.numbered(number, tone, &name, &place(frame));
+        let this = (name(frame), place(frame));
+        if last.as_ref() == Some(&this) {
+            again += 1;
+        } else {
+            repeated(sheet, std::mem::take(&mut again));
+            let tone = if is_plumbing(&this.0) { Tone::Faint } else { Tone::Strong };
+            sheet.numbered(number, tone, &this.0, &this.1);
+            last = Some(this);
+        }
         number += 1;
+    }
+    repeated(sheet, again);
+}
+
+/// Says that the frame above stands there more often, as in a recursion.
+fn repeated(sheet: &mut Sheet, times: u64) {
+    if times > 0 {
+        let more = time::count(times, "more frame", "more frames");
+        sheet.sentence(Tone::Faint, &format!("    … and {more} of the same …"));
     }
 }
 

@@ -12,7 +12,6 @@ mod querying;
 mod retrying;
 mod sharing;
 
-mod speed;
 mod tails;
 
 use std::path::Path;

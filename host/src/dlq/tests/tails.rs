@@ -1,7 +1,7 @@
 //! Torn tails and damage: what a reader makes of them, and what the next writer does.
 
 use super::*;
-use crate::dlq::DamageReason;
+use crate::dlq::types::DamageReason;
 
 #[test]
 fn a_last_line_that_was_cut_at_any_byte_costs_only_itself() {

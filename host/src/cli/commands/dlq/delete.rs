@@ -55,7 +55,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
             context.out.json(&json!({ "id": id, "deleted": true }))?
         }
     }
-    if !context.out.is_json() {
+    let in_vain = report.deleted.is_empty() && !args.which.ids.is_empty();
+    if !context.out.is_json() && !in_vain {
         context
             .out
             .line(format_args!("deleted {}", time::count(report.deleted.len() as u64, "dead task", "dead tasks")))?;

@@ -81,7 +81,7 @@ fn show(args: &Args, report: &RetryReport, context: &mut Context) -> Result<(), 
         return retried.iter().try_for_each(|one| context.out.json(&as_json(one, args.dry_run)));
     }
     if retried.is_empty() {
-        if report.refused.is_empty() {
+        if report.refused.is_empty() && args.which.ids.is_empty() {
             context.out.note("no dead task is meant; nothing was done");
         }
         return Ok(());

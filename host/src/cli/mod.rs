@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use self::args::{Cli, Command};
+use self::args::{Cli, Command, Global};
 use self::commands::{
     cancel, check, completions, config, demo, deploy, dlq, enqueue, list, man, run, serve, show, status, task, worker,
 };
@@ -53,7 +53,7 @@ fn run_command(cli: &Cli) -> Exit {
         context.out.flush()?;
         Ok(exit)
     });
-    result.unwrap_or_else(|error| report(&error.describe(), cli.global.json))
+    result.unwrap_or_else(|error| report(&error.describe(), cli.global.json, color_of(&cli.global)))
 }
 
 /// The settings that the options of the command give.
@@ -88,10 +88,15 @@ fn dispatch(command: &Command, context: &mut Context) -> Result<Exit, CliError> 
     }
 }
 
+/// The colours that the command line asks for. Errors may come before the settings are known.
+fn color_of(global: &Global) -> ColorMode {
+    global.color.as_deref().and_then(ColorMode::parse).unwrap_or(ColorMode::Auto)
+}
+
 /// Tells about an error on stderr.
-fn report(error: &Description, json: bool) -> Exit {
+fn report(error: &Description, json: bool, color: ColorMode) -> Exit {
     if error.code != "reader-gone" {
-        let paint = Paint::for_stderr(ColorMode::Auto, &stderr());
+        let paint = Paint::for_stderr(color, &stderr());
         let text = if json { error.to_json(None) } else { error.to_text(paint) };
         let _ = writeln!(stderr().lock(), "{text}");
     }
@@ -107,11 +112,14 @@ fn misunderstood(error: &clap::Error) -> Exit {
         let text = if paint.is_on() { error.render().ansi().to_string() } else { error.render().to_string() };
         let mut stdout = stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-        return written.map_or_else(|error| report(&CliError::from_stdout(error).describe(), json), |()| Exit::Ok);
+        return written.map_or_else(
+            |error| report(&CliError::from_stdout(error).describe(), json, ColorMode::Auto),
+            |()| Exit::Ok,
+        );
     }
     if json {
         let message = error.render().to_string().trim_start_matches("error: ").trim_end().to_owned();
-        return report(&Description { code: "usage", message, hint: None, exit: Exit::Usage }, true);
+        return report(&Description { code: "usage", message, hint: None, exit: Exit::Usage }, true, ColorMode::Auto);
     }
     let _ = error.print();
     Exit::Usage

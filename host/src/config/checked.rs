@@ -29,7 +29,8 @@ macro_rules! word_enum {
         impl $name {
             const EXPECTED: &'static [&'static str] = &[$($word,)*];
 
-            fn parse(text: &str) -> Option<Self> {
+            /// The variant that a word stands for.
+            pub(crate) fn parse(text: &str) -> Option<Self> {
                 match text { $($word => Some(Self::$variant),)* _ => None }
             }
 
@@ -145,7 +146,7 @@ impl RawConfig {
     /// The first value that is outside its range.
     pub fn check(&self) -> Result<Config, ConfigError> {
         let mut config = Config {
-            data: self.get("data").map(|value| PathBuf::from(&value.text)).unwrap_or_default(),
+            data: self.parse("data", directory, || "the path of a directory, in UTF-8".to_owned())?,
             store: self.parse("store", StoreMode::parse, || one_of(StoreMode::EXPECTED))?,
             fsync: self.parse("fsync", FsyncMode::parse, || one_of(FsyncMode::EXPECTED))?,
             workers: self.parse("workers", workers, || format!("a number from 1 to {MAX_WORKERS}"))?,
@@ -169,9 +170,6 @@ impl RawConfig {
             log_format: self.parse("log_format", LogFormat::parse, || one_of(LogFormat::EXPECTED))?,
             origins: Vec::new(),
         };
-        if config.data.as_os_str().is_empty() {
-            return Err(self.wrong("data", "the path of a directory".to_owned()));
-        }
         config.origins = SETTINGS.iter().map(|setting| self.origin(setting, &config)).collect();
         Ok(config)
     }
@@ -219,6 +217,11 @@ impl Config {
             _ => String::new(),
         }
     }
+}
+
+/// A path that can be handed to workers as text.
+fn directory(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
 fn one_of(words: &[&str]) -> String {

@@ -36,7 +36,7 @@ impl fmt::Display for Source {
 /// A text with the place it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawValue {
-    /// The value as written. Only a path may be anything but UTF-8.
+    /// The value as written. What is not UTF-8 is refused when it is checked.
     pub text: OsString,
     /// Where it was written.
     pub source: Source,

@@ -55,6 +55,7 @@ impl Queue {
         let settings = request.settings.check()?;
         let inspection = inspect(component)?;
         let inner = &self.inner;
+        self.make_directories()?;
         inner.registry.store_component(component, &inspection.digest)?;
         let stopwatch = Stopwatch::start();
         let mut load = || Ok(component.to_vec());

@@ -69,7 +69,10 @@ impl Queue {
         match Client::connect_any(&self.inner.layout.run())? {
             Some(client) => send_all(client, &checked)?,
             None if self.inner.options.store == StoreKind::None => return Err(self.inner.no_server()),
-            None => self.inner.outside.write(&checked)?,
+            None => {
+                self.make_directories()?;
+                self.inner.outside.write(&checked)?;
+            }
         }
         Ok(ids)
     }
@@ -89,7 +92,10 @@ impl Queue {
                 client.enqueue(body.finish())?;
                 client.wait()
             }
-            None => self.inner.run_here(body.finish()),
+            None => {
+                self.make_directories()?;
+                self.inner.run_here(body.finish())
+            }
         }
     }
 }

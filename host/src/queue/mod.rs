@@ -40,11 +40,13 @@ mod live;
 mod once;
 mod outside;
 mod retry;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use wasmq_wal::disk::{Disk, RealDisk};
+use wasmq_wal::disk::{Disk, EntryKind, RealDisk};
 
 pub use crate::dlq::{Counts as DeadCounts, Group};
 pub use crate::journal::Counts as LiveCounts;
@@ -108,17 +110,19 @@ pub(super) struct Inner {
 }
 
 impl Queue {
-    /// Opens the queue in a data directory and makes the directory when it does not exist. Takes no
-    /// lock; any number of processes may have it open.
+    /// Opens the queue in a data directory. The directory is made by the first call that writes, so
+    /// looking into the wrong place leaves nothing behind. Takes no lock; any number of processes may
+    /// have it open.
     ///
     /// # Errors
     /// When the directory cannot be used; the error names it and says why.
     pub fn open(options: Options) -> Result<Self, QueueError> {
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        Self::open_on(Arc::new(RealDisk), options)
+    }
+
+    fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, QueueError> {
         let layout = Layout::new(&options.data_dir);
-        for dir in [layout.root().to_owned(), layout.journal(), layout.dlq(), layout.run()] {
-            disk.create_dir_all(&dir).map_err(|source| QueueError::Directory { path: dir, source })?;
-        }
+        refuse_what_is_no_directory(disk.as_ref(), layout.root())?;
         let registry = Registry::open(Arc::clone(&disk), &options.data_dir)?;
         let dlq: Arc<dyn DeadTaskStore> = match options.store {
             StoreKind::Dir => Arc::new(DiskDlq::open(Arc::clone(&disk), &options.data_dir)?),
@@ -127,6 +131,18 @@ impl Queue {
         let outside = outside::Outside::new(Arc::clone(&disk), layout.journal());
         let compiler = std::sync::OnceLock::new();
         Ok(Self { inner: Arc::new(Inner { options, disk, layout, registry, dlq, outside, compiler }) })
+    }
+
+    /// Makes the data directory and what belongs into it, as the first call that writes does.
+    ///
+    /// # Errors
+    /// When it cannot be made; the error names the directory and says why.
+    pub fn make_directories(&self) -> Result<(), QueueError> {
+        let layout = &self.inner.layout;
+        for path in [layout.root().to_owned(), layout.journal(), layout.dlq(), layout.run()] {
+            self.inner.disk.create_dir_all(&path).map_err(|source| QueueError::Directory { path, source })?;
+        }
+        Ok(())
     }
 
     /// The dead letter queue.
@@ -148,5 +164,13 @@ impl Queue {
     /// When the log that holds it cannot be closed.
     pub fn flush(&self) -> Result<(), QueueError> {
         Ok(self.inner.outside.let_go()?)
+    }
+}
+
+fn refuse_what_is_no_directory(disk: &dyn Disk, path: &std::path::Path) -> Result<(), QueueError> {
+    let wrong = |source| QueueError::Directory { path: path.to_owned(), source };
+    match disk.stat(path).map_err(wrong)? {
+        Some(stat) if stat.kind != EntryKind::Dir => Err(wrong(std::io::ErrorKind::NotADirectory.into())),
+        _ => Ok(()),
     }
 }

@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use wasmq_core::Invocation;
@@ -45,13 +45,9 @@ struct Staging {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
-    /// The number of the batch that is being staged.
-    batch: u64,
+    /// Where the result of the batch that is being staged will be.
+    result: Arc<OnceLock<Outcome>>,
     leading: bool,
-    /// The results of the last batches, newest last.
-    done: Vec<(u64, Outcome)>,
-    /// How many callers wait for a result.
-    waiting: usize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -64,10 +60,6 @@ impl Staging {
         self.bytes.extend_from_slice(payload);
         self.ends.push(self.bytes.len());
     }
-
-    fn result_of(&self, batch: u64) -> Option<Outcome> {
-        self.done.iter().find(|(number, _)| *number == batch).map(|(_, outcome)| outcome.clone())
-    }
 }
 
 impl Outside {
@@ -79,12 +71,10 @@ impl Outside {
     pub(super) fn write(&self, invocations: &[(Invocation, Vec<u8>)]) -> Outcome {
         let mut staging = lock(&self.staging);
         invocations.iter().for_each(|(invocation, payload)| staging.push(invocation, payload));
-        let mine = staging.batch;
-        staging.waiting += 1;
+        let mine = Arc::clone(&staging.result);
         loop {
-            if let Some(outcome) = staging.result_of(mine) {
-                staging.waiting -= 1;
-                return outcome;
+            if let Some(outcome) = mine.get() {
+                return outcome.clone();
             }
             staging = if staging.leading {
                 self.batch_done.wait(staging).unwrap_or_else(PoisonError::into_inner)
@@ -96,19 +86,13 @@ impl Outside {
 
     /// Writes one batch as the leader.
     fn lead<'a>(&'a self, mut staging: MutexGuard<'a, Staging>) -> MutexGuard<'a, Staging> {
+        let batch = std::mem::take(&mut *staging);
         staging.leading = true;
-        let bytes = std::mem::take(&mut staging.bytes);
-        let ends = std::mem::take(&mut staging.ends);
-        let number = staging.batch;
-        staging.batch += 1;
         drop(staging);
-        let outcome = self.append_and_sync(&bytes, &ends).map_err(Arc::new);
+        let outcome = self.append_and_sync(&batch.bytes, &batch.ends).map_err(Arc::new);
+        let _ = batch.result.set(outcome);
         let mut staging = lock(&self.staging);
         staging.leading = false;
-        if staging.done.len() > 8 {
-            let _oldest = staging.done.remove(0);
-        }
-        staging.done.push((number, outcome));
         self.batch_done.notify_all();
         staging
     }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{SignalKind, signal};
 use wasmq_wal::disk::{Disk, RealDisk};
 
 use super::keeper::{Command, Keeper, KeeperOptions};
@@ -51,10 +52,33 @@ pub fn run_process(config: &WorkerConfig) -> Result<(), WorkerError> {
     let (reader, writer) = (socket.try_clone()?, socket);
     let to_keeper = commands.clone();
     spawn("link-read", move || link::read(reader, &to_keeper))?;
+    let on_signal = commands.clone();
+    spawn("signals", move || drain_on_signal(&on_signal))?;
     let writer = spawn("link-write", move || link::write(writer, &outbox))?;
     let result = run_keeper(config, &commands, &inbox, replies, true);
     let _ = writer.join();
     result
+}
+
+/// A service manager that stops a whole group of processes signals the workers too; they drain then as
+/// if the supervisor had said so.
+fn drain_on_signal(keeper: &Sender<Command>) {
+    let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    tokio.block_on(async {
+        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            return;
+        };
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if keeper.send(Command::Drain).is_err() {
+                return;
+            }
+        }
+    });
 }
 
 /// A worker inside another process, for invocations that it is given directly. It adopts nothing.

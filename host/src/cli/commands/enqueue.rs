@@ -16,7 +16,7 @@ use crate::cli::output::time;
 use crate::cli::render::failure;
 use crate::cli::values;
 use crate::clock;
-use crate::queue::{Completion, NewInvocation, Queue};
+use crate::queue::{Completion, NewInvocation, Queue, StoreKind};
 
 /// How many lines of a batch are enqueued with one sync.
 const BATCH_LINES: usize = 1000;
@@ -210,7 +210,9 @@ fn finished(completion: &Completion, context: &mut Context) -> Result<Exit, CliE
         let attempts = time::count(completion.attempts.into(), "attempt", "attempts");
         failure::note(out, &completion.verdict, &format!("after {attempts}"), completion.failure.as_deref());
     }
-    if completion.dead {
+    if completion.dead && context.store() == StoreKind::None {
+        context.out.note("it was given up; the store none keeps no dead tasks");
+    } else if completion.dead {
         let command = format!("{} dlq show {}", context.program(), completion.id);
         context.out.next_step("it is a dead task now", &command);
     }

@@ -65,8 +65,7 @@ impl Args {
 /// # Errors
 /// When the data directory cannot be used or the server cannot start.
 pub fn run(context: &mut Context) -> Result<Exit, CliError> {
-    let queue = context.queue()?;
-    drop(queue);
+    context.queue()?.make_directories()?;
     let config = &context.config;
     let Millis(grace_ms) = config.grace;
     let worker = WorkerConfig {
@@ -102,11 +101,11 @@ fn as_json(context: &Context) -> serde_json::Value {
 fn greeting(context: &Context) -> String {
     let config = &context.config;
     let workers = time::count(config.workers.get() as u64, "worker", "workers");
-    let place = match context.store() {
-        StoreKind::Dir => format!("on {}", safe(&config.data.to_string_lossy())),
-        StoreKind::None => {
-            "from memory; nothing is kept: what is enqueued or dead is lost when this server ends".to_owned()
-        }
-    };
-    format!("serving {place} with {workers}, {} attempts each; Ctrl-C stops", config.concurrency)
+    let crew = format!("with {workers}, {} attempts each", config.concurrency);
+    match context.store() {
+        StoreKind::Dir => format!("serving on {} {crew}; Ctrl-C stops", safe(&config.data.to_string_lossy())),
+        StoreKind::None => format!(
+            "serving from memory {crew}; nothing is kept: what is enqueued or dead is lost when this server ends; Ctrl-C stops"
+        ),
+    }
 }

@@ -1,0 +1,18 @@
+//! End-to-end tests: the real binary in real directories, one behaviour per file.
+//!
+//! They use nothing of the library, so they see what a user sees. Guests come from
+//! `guest-examples/build`, which the test command of the README runs first.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    clippy::print_stdout,
+    missing_docs,
+    unused_crate_dependencies
+)]
+
+mod first_steps;
+mod world;

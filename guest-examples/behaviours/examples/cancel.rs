@@ -12,10 +12,7 @@ fn handle(_: Invocation, payload: Payload) -> Result<Payload, Failure> {
     let steps = number(&payload)?;
     for step in 0..steps {
         if host::cancelled() {
-            return Err(retryable(
-                "cancelled",
-                format!("stopped at step {step} of {steps}"),
-            ));
+            return Err(retryable("cancelled", format!("stopped at step {step} of {steps}")));
         }
         host::progress(step, steps, "working");
         thread::sleep(Duration::from_millis(10));

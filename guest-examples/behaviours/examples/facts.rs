@@ -6,11 +6,8 @@ use serde_json::{Map, Value, json};
 behaviours::task!(handle);
 
 fn handle(invocation: Invocation, payload: Payload) -> Result<Payload, Failure> {
-    let metadata: Map<String, Value> = invocation
-        .metadata
-        .into_iter()
-        .map(|(key, value)| (key, value.into()))
-        .collect();
+    let metadata: Map<String, Value> =
+        invocation.metadata.into_iter().map(|(key, value)| (key, value.into())).collect();
     Ok(json(&json!({
         "id": invocation.id,
         "task": invocation.task,

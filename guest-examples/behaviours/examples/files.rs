@@ -9,12 +9,7 @@ behaviours::task!(handle);
 
 fn handle(_: Invocation, _: Payload) -> Result<Payload, Failure> {
     let list = |folder: &str| {
-        fs::read_dir(folder).map(|entries| {
-            entries
-                .flatten()
-                .map(|entry| entry.path())
-                .collect::<Vec<_>>()
-        })
+        fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>())
     };
     Ok(json(&json!({
         "read /etc/passwd": outcome(fs::read_to_string("/etc/passwd")),

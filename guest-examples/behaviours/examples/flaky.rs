@@ -8,10 +8,7 @@ fn handle(_: Invocation, payload: Payload) -> Result<Payload, Failure> {
     let wanted = number(&payload)?;
     let attempt = host::attempt_number();
     if u64::from(attempt) < wanted {
-        return Err(retryable(
-            "flaky",
-            format!("attempt {attempt} of the {wanted} it takes"),
-        ));
+        return Err(retryable("flaky", format!("attempt {attempt} of the {wanted} it takes")));
     }
     Ok(format!("ok after {attempt}").into_bytes())
 }

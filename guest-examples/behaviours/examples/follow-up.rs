@@ -10,12 +10,9 @@ use behaviours::{
 behaviours::task!(handle);
 
 fn handle(invocation: Invocation, payload: Payload) -> Result<Payload, Failure> {
-    let (task, rest) = text(&payload)?.split_once('\n').ok_or_else(|| {
-        permanent(
-            "bad-payload",
-            "the payload needs two lines: a task and its payload",
-        )
-    })?;
+    let (task, rest) = text(&payload)?
+        .split_once('\n')
+        .ok_or_else(|| permanent("bad-payload", "the payload needs two lines: a task and its payload"))?;
     let id = host::enqueue(&FollowUp {
         task: task.to_owned(),
         payload: rest.as_bytes().to_vec(),

@@ -14,8 +14,7 @@ use wasip2::sockets::{
 behaviours::task!(handle);
 
 fn handle(_: Invocation, payload: Payload) -> Result<Payload, Failure> {
-    let port = u16::try_from(number(&payload)?)
-        .map_err(|_| permanent("bad-payload", "a port is at most 65535"))?;
+    let port = u16::try_from(number(&payload)?).map_err(|_| permanent("bad-payload", "a port is at most 65535"))?;
     Ok(json(&match connect(port) {
         Ok(()) => json!({ "connected": true }),
         Err((step, code)) => json!({ "connected": false, "step": step, "error": code.name() }),
@@ -24,13 +23,8 @@ fn handle(_: Invocation, payload: Payload) -> Result<Payload, Failure> {
 
 fn connect(port: u16) -> Result<(), (&'static str, ErrorCode)> {
     let socket = create_tcp_socket(IpAddressFamily::Ipv4).map_err(|code| ("create", code))?;
-    let address = Ipv4SocketAddress {
-        port,
-        address: (127, 0, 0, 1),
-    };
-    socket
-        .start_connect(&instance_network(), IpSocketAddress::Ipv4(address))
-        .map_err(|code| ("start", code))?;
+    let address = Ipv4SocketAddress { port, address: (127, 0, 0, 1) };
+    socket.start_connect(&instance_network(), IpSocketAddress::Ipv4(address)).map_err(|code| ("start", code))?;
     socket.subscribe().block();
     socket.finish_connect().map_err(|code| ("finish", code))?;
     Ok(())

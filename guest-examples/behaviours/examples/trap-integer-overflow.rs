@@ -7,9 +7,7 @@ use behaviours::{Failure, Invocation, Payload};
 behaviours::task!(handle);
 
 fn handle(_: Invocation, _: Payload) -> Result<Payload, Failure> {
-    Ok(divide(black_box(i32::MIN), black_box(-1))
-        .to_string()
-        .into_bytes())
+    Ok(divide(black_box(i32::MIN), black_box(-1)).to_string().into_bytes())
 }
 
 #[inline(never)]

@@ -43,11 +43,7 @@ macro_rules! task {
 
 /// A problem with a code and a sentence.
 pub fn problem(code: &str, message: impl Into<String>) -> Problem {
-    Problem {
-        code: code.to_owned(),
-        message: message.into(),
-        details: None,
-    }
+    Problem { code: code.to_owned(), message: message.into(), details: None }
 }
 
 /// A failure that another attempt may get over.
@@ -63,18 +59,13 @@ pub fn permanent(code: &str, message: impl Into<String>) -> Failure {
 /// The payload as a decimal number; surrounding white space does not matter.
 pub fn number(payload: &[u8]) -> Result<u64, Failure> {
     let text = text(payload)?.trim();
-    text.parse().map_err(|error| {
-        permanent(
-            "bad-payload",
-            format!("the payload {text:?} is not a decimal number: {error}"),
-        )
-    })
+    text.parse()
+        .map_err(|error| permanent("bad-payload", format!("the payload {text:?} is not a decimal number: {error}")))
 }
 
 /// The payload as text.
 pub fn text(payload: &[u8]) -> Result<&str, Failure> {
-    str::from_utf8(payload)
-        .map_err(|error| permanent("bad-payload", format!("the payload is not text: {error}")))
+    str::from_utf8(payload).map_err(|error| permanent("bad-payload", format!("the payload is not text: {error}")))
 }
 
 /// A value as JSON, with a newline at its end so that it reads well on a terminal.

@@ -28,20 +28,11 @@ struct Column {
 pub fn of(text: &str) -> Vec<u8> {
     let mut lines = text.lines();
     let header = read_header(lines.next().expect("the file has a header"));
-    let rows: Vec<Vec<&str>> = lines
-        .enumerate()
-        .map(|(index, line)| read_row(line, index + 2, header.len()))
-        .collect();
+    let rows: Vec<Vec<&str>> = lines.enumerate().map(|(index, line)| read_row(line, index + 2, header.len())).collect();
 
-    let columns = header
-        .iter()
-        .enumerate()
-        .map(|(index, name)| describe(name, rows.iter().map(|row| row[index])))
-        .collect();
-    let report = Report {
-        rows: rows.len(),
-        columns,
-    };
+    let columns =
+        header.iter().enumerate().map(|(index, name)| describe(name, rows.iter().map(|row| row[index]))).collect();
+    let report = Report { rows: rows.len(), columns };
     serde_json::to_vec_pretty(&report).expect("a report is always JSON")
 }
 
@@ -51,9 +42,7 @@ pub fn of(text: &str) -> Vec<u8> {
 fn read_header(line: &str) -> Vec<&str> {
     let names: Vec<&str> = split(line);
     for (index, name) in names.iter().enumerate() {
-        let odd = name
-            .chars()
-            .find(|c| c.is_control() || !c.is_ascii() && !c.is_alphabetic());
+        let odd = name.chars().find(|c| c.is_control() || !c.is_ascii() && !c.is_alphabetic());
         if let Some(odd) = odd {
             panic!("line 1: the name of column {} has {odd:?} in it", index + 1);
         }
@@ -64,11 +53,7 @@ fn read_header(line: &str) -> Vec<&str> {
 #[inline(never)]
 fn read_row(line: &str, number: usize, width: usize) -> Vec<&str> {
     let cells = split(line);
-    assert!(
-        cells.len() == width,
-        "line {number}: expected {width} fields as in the header, found {}",
-        cells.len()
-    );
+    assert!(cells.len() == width, "line {number}: expected {width} fields as in the header, found {}", cells.len());
     cells
 }
 

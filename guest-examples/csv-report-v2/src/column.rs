@@ -112,14 +112,7 @@ impl Tally {
             _ => None,
         };
         let [min, max, sum] = figures.map_or([None; 3], |figures| figures.map(Some));
-        Column {
-            name: self.name,
-            kind,
-            empty,
-            min,
-            max,
-            sum,
-        }
+        Column { name: self.name, kind, empty, min, max, sum }
     }
 }
 
@@ -131,11 +124,9 @@ impl<T: Copy + PartialOrd + std::ops::Add<Output = T>> Range<T> {
     fn add(&mut self, value: T) {
         let [min, max, sum] = match self.0 {
             None => [value; 3],
-            Some([min, max, sum]) => [
-                if value < min { value } else { min },
-                if value > max { value } else { max },
-                sum + value,
-            ],
+            Some([min, max, sum]) => {
+                [if value < min { value } else { min }, if value > max { value } else { max }, sum + value]
+            }
         };
         self.0 = Some([min, max, sum]);
     }
@@ -175,10 +166,9 @@ fn is_date(cell: &str) -> bool {
         return false;
     }
     let digits = |from: usize, to: usize| {
-        bytes[from..to].iter().try_fold(0, |number: u16, byte| {
-            byte.is_ascii_digit()
-                .then(|| number * 10 + u16::from(byte - b'0'))
-        })
+        bytes[from..to]
+            .iter()
+            .try_fold(0, |number: u16, byte| byte.is_ascii_digit().then(|| number * 10 + u16::from(byte - b'0')))
     };
     match (digits(0, 4), digits(5, 7), digits(8, 10)) {
         (Some(year), Some(month), Some(day)) => (1..=days_in(year, month)).contains(&day),
@@ -188,8 +178,7 @@ fn is_date(cell: &str) -> bool {
 
 /// The days of a month of the Gregorian calendar; none for a month that there is not.
 fn days_in(year: u16, month: u16) -> u16 {
-    let is_leap_year =
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let is_leap_year = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match month {
         2 if is_leap_year => 29,
         2 => 28,
@@ -258,10 +247,7 @@ mod tests {
     #[test]
     fn integers_count_in_the_figures_of_a_column_of_numbers() {
         let column = column(&["1", "0.5"]);
-        assert_eq!(
-            (column.min, column.sum),
-            (Some(Figure::Number(0.5)), Some(Figure::Number(1.5)))
-        );
+        assert_eq!((column.min, column.sum), (Some(Figure::Number(0.5)), Some(Figure::Number(1.5))));
     }
 
     #[test]

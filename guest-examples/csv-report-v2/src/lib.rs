@@ -25,9 +25,5 @@ export!(CsvReport);
 
 /// The same bytes will be refused again: another attempt cannot help.
 fn permanent(refusal: Refusal) -> Failure {
-    Failure::Permanent(Problem {
-        code: refusal.code.to_owned(),
-        message: refusal.message,
-        details: None,
-    })
+    Failure::Permanent(Problem { code: refusal.code.to_owned(), message: refusal.message, details: None })
 }

@@ -46,22 +46,14 @@ impl Report {
 pub fn of(bytes: &[u8]) -> Result<Report, Refusal> {
     let text = str::from_utf8(bytes).map_err(|error| Refusal {
         code: "not-utf8",
-        message: format!(
-            "the file is not UTF-8 at byte offset {}",
-            error.valid_up_to()
-        ),
+        message: format!("the file is not UTF-8 at byte offset {}", error.valid_up_to()),
     })?;
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let mut reader = csv::ReaderBuilder::new()
-        .flexible(true)
-        .from_reader(text.as_bytes());
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
 
     let header = reader.headers().map_err(unreadable)?;
     if header.is_empty() {
-        return Err(Refusal {
-            code: "empty-file",
-            message: "the file has no header".to_owned(),
-        });
+        return Err(Refusal { code: "empty-file", message: "the file has no header".to_owned() });
     }
     let mut tallies: Vec<Tally> = header.iter().map(Tally::new).collect();
     let mut rows = 0;
@@ -71,54 +63,33 @@ pub fn of(bytes: &[u8]) -> Result<Report, Refusal> {
         let row = row.map_err(unreadable)?;
         if row.len() == tallies.len() {
             rows += 1;
-            tallies
-                .iter_mut()
-                .zip(&row)
-                .for_each(|(tally, cell)| tally.add(cell));
+            tallies.iter_mut().zip(&row).for_each(|(tally, cell)| tally.add(cell));
             continue;
         }
         bad_row_count += 1;
         if bad_rows.len() < BAD_ROWS_LISTED {
             bad_rows.push(BadRow {
                 line: first_line(text, &row),
-                reason: format!(
-                    "expected {} fields as in the header, found {}",
-                    tallies.len(),
-                    row.len()
-                ),
+                reason: format!("expected {} fields as in the header, found {}", tallies.len(), row.len()),
             });
         }
     }
     let columns = tallies.into_iter().map(Tally::finish).collect();
-    Ok(Report {
-        rows,
-        columns,
-        bad_row_count,
-        bad_rows,
-    })
+    Ok(Report { rows, columns, bad_row_count, bad_rows })
 }
 
 /// The line on which a row starts. The reader's own count is of the end of the row before, which
 /// blank lines and the second half of a CRLF may still follow.
 fn first_line(text: &str, row: &csv::StringRecord) -> usize {
-    let start = row
-        .position()
-        .map_or(0, |position| position.byte() as usize);
+    let start = row.position().map_or(0, |position| position.byte() as usize);
     let (before, rest) = text.as_bytes().split_at(start.min(text.len()));
     let blank = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
-    let newlines = before
-        .iter()
-        .chain(blank)
-        .filter(|byte| **byte == b'\n')
-        .count();
+    let newlines = before.iter().chain(blank).filter(|byte| **byte == b'\n').count();
     newlines + 1
 }
 
 fn unreadable(error: csv::Error) -> Refusal {
-    Refusal {
-        code: "bad-csv",
-        message: format!("the file cannot be read as CSV: {error}"),
-    }
+    Refusal { code: "bad-csv", message: format!("the file cannot be read as CSV: {error}") }
 }
 
 #[cfg(test)]
@@ -126,12 +97,7 @@ mod tests {
     use super::{BadRow, of};
 
     fn names(text: &str) -> Vec<String> {
-        of(text.as_bytes())
-            .unwrap()
-            .columns
-            .into_iter()
-            .map(|column| column.name)
-            .collect()
+        of(text.as_bytes()).unwrap().columns.into_iter().map(|column| column.name).collect()
     }
 
     #[test]
@@ -142,10 +108,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_no_part_of_the_first_name() {
-        assert_eq!(
-            names("\u{feff}city,note\r\nOslo,cold\r\n"),
-            ["city", "note"]
-        );
+        assert_eq!(names("\u{feff}city,note\r\nOslo,cold\r\n"), ["city", "note"]);
         assert_eq!(names("\u{feff}\"city\",note\n"), ["city", "note"]);
     }
 
@@ -155,19 +118,7 @@ mod tests {
         assert_eq!(report.rows, 2);
         assert_eq!(report.columns[0].sum.unwrap().to_string(), "7");
         let reason = |fields| format!("expected 2 fields as in the header, found {fields}");
-        assert_eq!(
-            report.bad_rows,
-            [
-                BadRow {
-                    line: 4,
-                    reason: reason(1)
-                },
-                BadRow {
-                    line: 6,
-                    reason: reason(3)
-                }
-            ]
-        );
+        assert_eq!(report.bad_rows, [BadRow { line: 4, reason: reason(1) }, BadRow { line: 6, reason: reason(3) }]);
     }
 
     #[test]
@@ -186,11 +137,7 @@ mod tests {
     fn other_encodings_are_refused_with_the_offset() {
         let refusal = of(b"city\nM\xfcnchen\n").unwrap_err();
         assert_eq!(refusal.code, "not-utf8");
-        assert!(
-            refusal.message.ends_with("byte offset 6"),
-            "{}",
-            refusal.message
-        );
+        assert!(refusal.message.ends_with("byte offset 6"), "{}", refusal.message);
     }
 
     #[test]

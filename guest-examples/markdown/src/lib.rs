@@ -14,10 +14,7 @@ impl Guest for Markdown {
         let markdown = str::from_utf8(&payload).map_err(|error| {
             Failure::Permanent(Problem {
                 code: "not-utf8".to_owned(),
-                message: format!(
-                    "the text is not UTF-8 at byte offset {}",
-                    error.valid_up_to()
-                ),
+                message: format!("the text is not UTF-8 at byte offset {}", error.valid_up_to()),
                 details: None,
             })
         })?;

@@ -8,10 +8,8 @@ const SCHEMES: [&str; 3] = ["http", "https", "mailto"];
 
 /// The HTML of a Markdown text, as a fragment without `<html>` and `<body>`.
 pub fn to_safe_html(markdown: &str) -> String {
-    let options = Options::ENABLE_TABLES
-        | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_FOOTNOTES;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS | Options::ENABLE_FOOTNOTES;
     let mut filter = Filter::default();
     let events = Parser::new_ext(markdown, options).filter_map(|event| filter.pass(event));
     let mut page = String::with_capacity(markdown.len() * 3 / 2);
@@ -38,9 +36,7 @@ impl Filter {
                 self.kept.push(keep);
                 keep.then_some(event)
             }
-            Event::End(TagEnd::Link | TagEnd::Image) => {
-                self.kept.pop().unwrap_or(false).then_some(event)
-            }
+            Event::End(TagEnd::Link | TagEnd::Image) => self.kept.pop().unwrap_or(false).then_some(event),
             other => Some(other),
         }
     }
@@ -49,16 +45,11 @@ impl Filter {
 /// Whether following a link can do no more than open a page or a letter.
 fn is_harmless(url: &str) -> bool {
     // Browsers skip white space and control characters within a scheme, so they must not hide one.
-    let url: String = url
-        .chars()
-        .filter(|c| !c.is_whitespace() && !c.is_control())
-        .collect();
+    let url: String = url.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
     let before_path = url.split(['/', '?', '#']).next().unwrap_or_default();
     match before_path.split_once(':') {
         None => true,
-        Some((scheme, _)) => SCHEMES
-            .iter()
-            .any(|known| scheme.eq_ignore_ascii_case(known)),
+        Some((scheme, _)) => SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)),
     }
 }
 
@@ -94,19 +85,9 @@ mod tests {
 
     #[test]
     fn harmless_links_are_kept() {
-        for target in [
-            "https://a.example/b?c=d:e",
-            "HTTP://a.example",
-            "mailto:a@b.example",
-            "b/c:d",
-            "#e",
-            "//f",
-        ] {
+        for target in ["https://a.example/b?c=d:e", "HTTP://a.example", "mailto:a@b.example", "b/c:d", "#e", "//f"] {
             let page = to_safe_html(&format!("[text]({target})"));
-            assert!(
-                page.contains(&format!("<a href=\"{target}\">text</a>")),
-                "{page}"
-            );
+            assert!(page.contains(&format!("<a href=\"{target}\">text</a>")), "{page}");
         }
         assert!(to_safe_html("<a@b.example>").contains("href=\"mailto:a@b.example\""));
     }
@@ -124,10 +105,7 @@ mod tests {
         ] {
             assert_eq!(to_safe_html(source), "<p>text</p>\n", "{source:?}");
         }
-        assert_eq!(
-            to_safe_html("<javascript:alert(1)>"),
-            "<p>javascript:alert(1)</p>\n"
-        );
+        assert_eq!(to_safe_html("<javascript:alert(1)>"), "<p>javascript:alert(1)</p>\n");
     }
 
     #[test]

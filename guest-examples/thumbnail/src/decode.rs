@@ -21,10 +21,7 @@ pub fn picture(file: &[u8]) -> Result<Picture, String> {
     } else if file.starts_with(JPEG_START) {
         jpeg(file)
     } else {
-        Err(format!(
-            "the {} bytes start neither like a PNG nor like a JPEG",
-            file.len()
-        ))
+        Err(format!("the {} bytes start neither like a PNG nor like a JPEG", file.len()))
     }
 }
 
@@ -37,40 +34,24 @@ fn png(file: &[u8]) -> Result<Picture, String> {
     check_size(header.width.into(), header.height.into())?;
 
     let mut reader = decoder.read_info().map_err(broken)?;
-    let size = reader
-        .output_buffer_size()
-        .ok_or("the PNG is too large for this machine")?;
+    let size = reader.output_buffer_size().ok_or("the PNG is too large for this machine")?;
     let mut samples = vec![0; size];
     let frame = reader.next_frame(&mut samples).map_err(broken)?;
     samples.truncate(frame.buffer_size());
-    Ok(Picture {
-        width: frame.width,
-        height: frame.height,
-        channels: frame.color_type.samples(),
-        samples,
-    })
+    Ok(Picture { width: frame.width, height: frame.height, channels: frame.color_type.samples(), samples })
 }
 
 fn jpeg(file: &[u8]) -> Result<Picture, String> {
     let broken = |error| format!("the JPEG is broken: {error}");
-    let options = DecoderOptions::default()
-        .set_strict_mode(true)
-        .jpeg_set_out_colorspace(ColorSpace::RGB);
+    let options = DecoderOptions::default().set_strict_mode(true).jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = JpegDecoder::new_with_options(Cursor::new(file), options);
     decoder.decode_headers().map_err(broken)?;
-    let (width, height) = decoder
-        .dimensions()
-        .ok_or("the JPEG does not say how large it is")?;
+    let (width, height) = decoder.dimensions().ok_or("the JPEG does not say how large it is")?;
     check_size(width as u64, height as u64)?;
 
     let samples = decoder.decode().map_err(broken)?;
     // A JPEG counts its sides in two bytes.
-    Ok(Picture {
-        width: width as u32,
-        height: height as u32,
-        channels: 3,
-        samples,
-    })
+    Ok(Picture { width: width as u32, height: height as u32, channels: 3, samples })
 }
 
 fn check_size(width: u64, height: u64) -> Result<(), String> {
@@ -78,9 +59,7 @@ fn check_size(width: u64, height: u64) -> Result<(), String> {
         return Err(format!("the picture is empty: {width} x {height} pixels"));
     }
     if width * height > MAX_PIXELS {
-        return Err(format!(
-            "the picture is too large: {width} x {height} pixels, at most {MAX_PIXELS} are read"
-        ));
+        return Err(format!("the picture is too large: {width} x {height} pixels, at most {MAX_PIXELS} are read"));
     }
     Ok(())
 }
@@ -94,12 +73,7 @@ mod tests {
     const RED_JPEG: &[u8] = include_bytes!("../tests/red.jpg");
 
     fn checkered() -> Picture {
-        Picture {
-            width: 2,
-            height: 2,
-            channels: 1,
-            samples: vec![0, 255, 255, 0],
-        }
+        Picture { width: 2, height: 2, channels: 1, samples: vec![0, 255, 255, 0] }
     }
 
     #[test]
@@ -130,10 +104,7 @@ mod tests {
     #[test]
     fn other_files_are_refused() {
         let message = picture(b"GIF89a").unwrap_err();
-        assert_eq!(
-            message,
-            "the 6 bytes start neither like a PNG nor like a JPEG"
-        );
+        assert_eq!(message, "the 6 bytes start neither like a PNG nor like a JPEG");
     }
 
     #[test]
@@ -143,22 +114,13 @@ mod tests {
         let checksum = crc32(&file[12..29]);
         file[29..33].copy_from_slice(&checksum.to_be_bytes());
         let message = picture(&file).unwrap_err();
-        assert!(
-            message.starts_with("the picture is too large: 65536 x 65536"),
-            "{message}"
-        );
+        assert!(message.starts_with("the picture is too large: 65536 x 65536"), "{message}");
     }
 
     /// The checksum of a PNG chunk, bit by bit.
     fn crc32(bytes: &[u8]) -> u32 {
         !bytes.iter().fold(!0, |crc, byte| {
-            (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-                if crc & 1 == 1 {
-                    crc >> 1 ^ 0xEDB8_8320
-                } else {
-                    crc >> 1
-                }
-            })
+            (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 })
         })
     }
 }

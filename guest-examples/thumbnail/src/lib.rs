@@ -18,10 +18,8 @@ struct Thumbnail;
 
 impl Guest for Thumbnail {
     fn handle(invocation: Invocation, payload: Vec<u8>) -> Result<Vec<u8>, Failure> {
-        let max_side =
-            max_side(&invocation.metadata).map_err(|message| permanent("bad-max-side", message))?;
-        let picture =
-            decode::picture(&payload).map_err(|message| permanent("bad-image", message))?;
+        let max_side = max_side(&invocation.metadata).map_err(|message| permanent("bad-max-side", message))?;
+        let picture = decode::picture(&payload).map_err(|message| permanent("bad-image", message))?;
         Ok(picture.shrunk_to(max_side).to_png())
     }
 }
@@ -43,11 +41,7 @@ fn max_side(metadata: &[(String, String)]) -> Result<u32, String> {
 
 /// The same bytes will be refused again: another attempt cannot help.
 fn permanent(code: &str, message: String) -> Failure {
-    Failure::Permanent(Problem {
-        code: code.to_owned(),
-        message,
-        details: None,
-    })
+    Failure::Permanent(Problem { code: code.to_owned(), message, details: None })
 }
 
 #[cfg(test)]

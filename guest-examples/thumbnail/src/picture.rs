@@ -30,22 +30,12 @@ impl Picture {
                 self.push_average(rows.clone(), columns, &mut samples);
             }
         }
-        Self {
-            width,
-            height,
-            channels: self.channels,
-            samples,
-        }
+        Self { width, height, channels: self.channels, samples }
     }
 
     /// Appends the average pixel of an area. Colours are weighted with their opacity, so that what
     /// cannot be seen does not shine through at edges.
-    fn push_average(
-        &self,
-        rows: std::ops::Range<usize>,
-        columns: std::ops::Range<usize>,
-        to: &mut Vec<u8>,
-    ) {
+    fn push_average(&self, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>, to: &mut Vec<u8>) {
         let pixels = (rows.len() * columns.len()) as u64;
         let has_opacity = self.channels.is_multiple_of(2);
         let colours = self.channels - usize::from(has_opacity);
@@ -55,11 +45,7 @@ impl Picture {
             let row = y * self.width as usize;
             let area = (row + columns.start) * self.channels..(row + columns.end) * self.channels;
             for pixel in self.samples[area].chunks_exact(self.channels) {
-                let opacity = if has_opacity {
-                    u64::from(pixel[colours])
-                } else {
-                    255
-                };
+                let opacity = if has_opacity { u64::from(pixel[colours]) } else { 255 };
                 weight += opacity;
                 for (sum, sample) in sums.iter_mut().zip(&pixel[..colours]) {
                     *sum += u64::from(*sample) * opacity;
@@ -104,12 +90,7 @@ mod tests {
 
     #[test]
     fn areas_are_averaged() {
-        let picture = Picture {
-            width: 4,
-            height: 2,
-            channels: 1,
-            samples: vec![0, 10, 100, 100, 20, 30, 100, 104],
-        };
+        let picture = Picture { width: 4, height: 2, channels: 1, samples: vec![0, 10, 100, 100, 20, 30, 100, 104] };
         let small = picture.shrunk_to(2);
         assert_eq!((small.width, small.height), (2, 1));
         assert_eq!(small.samples, [15, 101]);
@@ -118,50 +99,26 @@ mod tests {
     #[test]
     fn what_cannot_be_seen_does_not_shine_through() {
         let samples = vec![255, 0, 0, 255, 0, 255, 0, 0];
-        let small = Picture {
-            width: 2,
-            height: 1,
-            channels: 4,
-            samples,
-        }
-        .shrunk_to(1);
+        let small = Picture { width: 2, height: 1, channels: 4, samples }.shrunk_to(1);
         assert_eq!(small.samples, [255, 0, 0, 128]);
     }
 
     #[test]
     fn a_picture_that_cannot_be_seen_at_all_stays_so() {
-        let small = Picture {
-            width: 2,
-            height: 1,
-            channels: 2,
-            samples: vec![9, 0, 9, 0],
-        };
+        let small = Picture { width: 2, height: 1, channels: 2, samples: vec![9, 0, 9, 0] };
         assert_eq!(small.shrunk_to(1).samples, [0, 0]);
     }
 
     #[test]
     fn a_small_picture_keeps_its_size() {
-        let picture = || Picture {
-            width: 3,
-            height: 1,
-            channels: 1,
-            samples: vec![1, 2, 3],
-        };
+        let picture = || Picture { width: 3, height: 1, channels: 1, samples: vec![1, 2, 3] };
         assert_eq!(picture().shrunk_to(3), picture());
     }
 
     #[test]
     fn a_thin_line_keeps_at_least_one_pixel_of_width() {
-        let small = Picture {
-            width: 1000,
-            height: 1,
-            channels: 1,
-            samples: vec![7; 1000],
-        };
+        let small = Picture { width: 1000, height: 1, channels: 1, samples: vec![7; 1000] };
         let small = small.shrunk_to(10);
-        assert_eq!(
-            (small.width, small.height, small.samples),
-            (10, 1, vec![7; 10])
-        );
+        assert_eq!((small.width, small.height, small.samples), (10, 1, vec![7; 10]));
     }
 }

@@ -2,13 +2,52 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use wasmq_core::InvocationId;
 
 use super::QueueError;
+use crate::clock::Stopwatch;
 use crate::supervisor::{self, ServerFigures};
 use crate::wire::{Frame, Kind, Reason, Refusal, WireError};
 use crate::worker::Completion;
+
+/// How long it is believed that no server runs. What is enqueued meanwhile is adopted all the same.
+const NO_SERVER_FOR: Duration = Duration::from_millis(20);
+
+/// Connections to a server that nobody uses at the moment.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    idle: Mutex<Vec<Client>>,
+    none_since: Mutex<Option<Stopwatch>>,
+}
+
+impl Pool {
+    /// A connection to a server, used before or new; `None` when no server runs.
+    pub(super) fn take(&self, run_dir: &Path) -> Result<Option<Client>, QueueError> {
+        while let Some(client) = lock(&self.idle).pop() {
+            if client.is_connected() {
+                return Ok(Some(client));
+            }
+        }
+        if lock(&self.none_since).is_some_and(|since| since.elapsed() < NO_SERVER_FOR) {
+            return Ok(None);
+        }
+        let client = Client::connect_any(run_dir)?;
+        *lock(&self.none_since) = client.is_none().then(Stopwatch::start);
+        Ok(client)
+    }
+
+    /// Gives a connection back whose last request was answered.
+    pub(super) fn give_back(&self, client: Client) {
+        lock(&self.idle).push(client);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A connection to one server.
 #[derive(Debug)]
@@ -33,6 +72,14 @@ impl Client {
             }
         }
         Ok(clients)
+    }
+
+    /// Whether the server is still at the other end. Nothing is in flight on an idle connection, so
+    /// anything that can be read means its end.
+    fn is_connected(&self) -> bool {
+        let mut byte = [0_u8; 1];
+        let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+        matches!(rustix::net::recv(&self.stream, &mut byte, flags), Err(rustix::io::Errno::WOULDBLOCK))
     }
 
     fn send(&mut self, kind: Kind, body: Vec<u8>) -> Result<(), QueueError> {

@@ -66,8 +66,11 @@ impl Queue {
     pub fn enqueue_all(&self, new: Vec<NewInvocation>) -> Result<Vec<InvocationId>, QueueError> {
         let checked = new.into_iter().map(|one| self.inner.check(one)).collect::<Result<Vec<_>, _>>()?;
         let ids = checked.iter().map(|(invocation, _)| invocation.id).collect();
-        match Client::connect_any(&self.inner.layout.run())? {
-            Some(client) => send_all(client, &checked)?,
+        match self.inner.clients.take(&self.inner.layout.run())? {
+            Some(mut client) => {
+                send_all(&mut client, &checked)?;
+                self.inner.clients.give_back(client);
+            }
             None if self.inner.options.store == StoreKind::None => return Err(self.inner.no_server()),
             None => {
                 self.make_directories()?;
@@ -100,7 +103,7 @@ impl Queue {
     }
 }
 
-fn send_all(mut client: Client, checked: &[(Invocation, Vec<u8>)]) -> Result<(), QueueError> {
+fn send_all(client: &mut Client, checked: &[(Invocation, Vec<u8>)]) -> Result<(), QueueError> {
     let mut body = EnqueueBody::new(false);
     for (invocation, payload) in checked {
         if !body.is_empty() && body.len() + payload.len() > FRAME_BYTES {

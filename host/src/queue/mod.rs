@@ -45,6 +45,7 @@ mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use wasmq_wal::disk::{Disk, EntryKind, RealDisk};
 
@@ -106,6 +107,8 @@ pub(super) struct Inner {
     pub(super) registry: Registry,
     pub(super) dlq: Arc<dyn DeadTaskStore>,
     outside: outside::Outside,
+    clients: client::Pool,
+    made_directories: AtomicBool,
     pub(super) compiler: std::sync::OnceLock<crate::runtime::Runtime>,
 }
 
@@ -129,8 +132,21 @@ impl Queue {
             StoreKind::None => Arc::new(NoDlq),
         };
         let outside = outside::Outside::new(Arc::clone(&disk), layout.journal());
+        let (clients, made_directories) = (client::Pool::default(), AtomicBool::new(false));
         let compiler = std::sync::OnceLock::new();
-        Ok(Self { inner: Arc::new(Inner { options, disk, layout, registry, dlq, outside, compiler }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                options,
+                disk,
+                layout,
+                registry,
+                dlq,
+                outside,
+                clients,
+                made_directories,
+                compiler,
+            }),
+        })
     }
 
     /// Makes the data directory and what belongs into it, as the first call that writes does.
@@ -138,10 +154,14 @@ impl Queue {
     /// # Errors
     /// When it cannot be made; the error names the directory and says why.
     pub fn make_directories(&self) -> Result<(), QueueError> {
+        if self.inner.made_directories.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let layout = &self.inner.layout;
         for path in [layout.root().to_owned(), layout.journal(), layout.dlq(), layout.run()] {
             self.inner.disk.create_dir_all(&path).map_err(|source| QueueError::Directory { path, source })?;
         }
+        self.inner.made_directories.store(true, Ordering::Relaxed);
         Ok(())
     }
 

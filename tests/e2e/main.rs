@@ -14,5 +14,21 @@
     unused_crate_dependencies
 )]
 
+mod crashing;
+mod dead_letters;
+mod demo;
+mod deploying;
+mod embedded;
+mod enqueueing;
 mod first_steps;
+mod follow_ups;
+mod manners;
+mod retrying;
+mod running_once;
+mod sandbox;
+mod serving;
+mod settings;
+mod store_none;
+mod stories;
+mod verdicts;
 mod world;

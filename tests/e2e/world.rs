@@ -181,6 +181,27 @@ impl World {
         self.run(&["list", "--json"]).ok().lines()
     }
 
+    /// All about a dead task, as `dlq show --json` prints it.
+    #[track_caller]
+    pub fn dead_task(&self, id: &str) -> Value {
+        self.run(&["dlq", "show", id, "--json"]).ok().json()
+    }
+
+    /// Deploys a file under a name, as it is.
+    #[track_caller]
+    pub fn deploy_as(&self, task: &str, file: &Path, more: &[&str]) -> Value {
+        let file = file.to_str().unwrap();
+        self.run(&[&["deploy", task, file, "--json"], more].concat()).ok().json()
+    }
+
+    /// Waits until an invocation is in a phase and returns it.
+    #[track_caller]
+    pub fn until_phase(&self, id: &str, phase: &str) -> Value {
+        let find = || self.live().into_iter().find(|live| live["id"] == id && live["phase"] == phase);
+        until(&format!("{id} is {phase}"), || find().is_some());
+        self.run(&["show", id, "--json"]).ok().json()
+    }
+
     /// Waits until nothing is live any more.
     #[track_caller]
     pub fn until_done(&self) {

@@ -10,7 +10,6 @@ use crate::enqueue::later;
 use crate::feed::{FEEDERS, feed};
 use crate::report::{Figure, Report, Target};
 use crate::server::Server;
-use crate::tasks::CONCURRENCY;
 use crate::{Fallible, Scale, directory, raw_loop};
 
 const WORKERS: usize = 2;
@@ -21,9 +20,9 @@ pub(crate) fn measure(scale: Scale, report: &mut Report) -> Fallible<()> {
     let (mut raw, mut adopted, mut due) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..scale.rounds {
         let dir = directory::temporary()?;
-        raw.push(raw_loop::rate(dir.path(), WORKERS, scale.drained, true)?);
-        adopted.push(drain_adopted(scale.drained)?);
-        due.push(drain_due(scale.drained)?);
+        raw.push(raw_loop::together(dir.path(), WORKERS, scale.drained, true)?.per_second);
+        adopted.push(drain_adopted(scale.drained, scale.concurrency)?);
+        due.push(drain_due(scale.drained, scale.concurrency)?);
     }
     report.add(Figure {
         name: "enqueue all without a server, then start and drain",
@@ -44,24 +43,24 @@ pub(crate) fn measure(scale: Scale, report: &mut Report) -> Fallible<()> {
     Ok(())
 }
 
-fn drain_adopted(tasks: usize) -> Fallible<f64> {
+fn drain_adopted(tasks: usize, concurrency: usize) -> Fallible<f64> {
     let dir = directory::temporary()?;
     let data = dir.path().join("data");
     let queue = directory::queue(&data)?;
     feed(&queue, tasks, 1, None)?;
     queue.flush()?;
     let clock = Instant::now();
-    let mut server = Server::start(&data, WORKERS, CONCURRENCY)?;
+    let mut server = Server::start(&data, WORKERS, concurrency)?;
     let end = server.wait_for(tasks as u64)?;
     server.stop()?;
     Ok(tasks as f64 / (end - clock).as_secs_f64())
 }
 
-fn drain_due(tasks: usize) -> Fallible<f64> {
+fn drain_due(tasks: usize, concurrency: usize) -> Fallible<f64> {
     let dir = directory::temporary()?;
     let data = dir.path().join("data");
     let queue = directory::queue(&data)?;
-    let mut server = Server::start(&data, WORKERS, CONCURRENCY)?;
+    let mut server = Server::start(&data, WORKERS, concurrency)?;
     server.wait_until_ready()?;
     let (clock, due_at) = (Instant::now(), later(AHEAD_MS)?);
     feed(&queue, tasks, FEEDERS, Some(due_at))?;

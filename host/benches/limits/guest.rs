@@ -32,9 +32,20 @@ mod bindings {
     });
 }
 
+mod waiting {
+    #![allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "wasmq:task/task",
+        ownership: Borrowing { duplicate_if_necessary: true },
+        exports: { default: async },
+    });
+}
+
 use bindings::TaskPre;
 use bindings::wasmq::task::types::Invocation;
 
+const ID: &str = "0198f2a4-5b6c-7d8e-9fa0-b1c2d3e4f506";
 const MEMORY_BYTES: usize = 256 << 20;
 const KEEP_RESIDENT_BYTES: usize = 1 << 20;
 
@@ -85,21 +96,12 @@ impl Raw {
         Ok(Self { engine, task })
     }
 
-    fn store(&self) -> Store<Host> {
-        let limits = StoreLimitsBuilder::new().memory_size(MEMORY_BYTES).build();
-        let host = Host { wasi: WasiCtx::builder().build(), table: ResourceTable::new(), limits };
-        let mut store = Store::new(&self.engine, host);
-        store.limiter(|host| &mut host.limits);
-        store.set_epoch_deadline(1 << 40);
-        store
-    }
-
     /// Instantiates and calls once.
     pub(crate) fn call(&self, payload: &[u8]) -> Fallible<Vec<u8>> {
-        let mut store = self.store();
+        let mut store = store(&self.engine);
         let task = self.task.instantiate(&mut store)?;
         let invocation = Invocation {
-            id: "0198f2a4-5b6c-7d8e-9fa0-b1c2d3e4f506",
+            id: ID,
             task: "noop",
             enqueued_at_ms: 1,
             replays: 0,
@@ -112,13 +114,6 @@ impl Raw {
         }
     }
 
-    /// An instance that stays.
-    pub(crate) fn keep(&self) -> Fallible<Store<Host>> {
-        let mut store = self.store();
-        self.task.instantiate(&mut store)?;
-        Ok(store)
-    }
-
     /// What a call costs, over so many.
     pub(crate) fn cost(&self, calls: usize, payload: &[u8]) -> Fallible<Cost> {
         let (clock, before) = (Instant::now(), procfs::this_thread_cpu_us()?);
@@ -128,6 +123,51 @@ impl Raw {
         let per_call = 1.0 / calls as f64;
         let cpu_us = (procfs::this_thread_cpu_us()? - before) * per_call;
         Ok(Cost { wall_us: clock.elapsed().as_secs_f64() * 1e6 * per_call, cpu_us })
+    }
+}
+
+fn store(engine: &Engine) -> Store<Host> {
+    let limits = StoreLimitsBuilder::new().memory_size(MEMORY_BYTES).build();
+    let host = Host { wasi: WasiCtx::builder().build(), table: ResourceTable::new(), limits };
+    let mut store = Store::new(engine, host);
+    store.limiter(|host| &mut host.limits);
+    store.set_epoch_deadline(1 << 40);
+    store
+}
+
+/// A guest that can wait, so that many run at the same time on one thread.
+pub(crate) struct Sleeping {
+    engine: Engine,
+    task: waiting::TaskPre<Host>,
+}
+
+impl Sleeping {
+    /// As [`Raw::new`].
+    pub(crate) fn new(name: &str, concurrent: u32) -> Fallible<Self> {
+        let engine = Engine::new(&config(concurrent))?;
+        let component = Component::new(&engine, component(name)?)?;
+        let mut linker = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+        linker.define_unknown_imports_as_traps(&component)?;
+        let task = waiting::TaskPre::new(linker.instantiate_pre(&component)?)?;
+        Ok(Self { engine, task })
+    }
+
+    /// Starts a call on the local set of this thread.
+    pub(crate) fn start(&self, payload: &'static [u8]) {
+        let (mut store, task) = (store(&self.engine), self.task.clone());
+        tokio::task::spawn_local(async move {
+            let task = task.instantiate_async(&mut store).await?;
+            let invocation = waiting::wasmq::task::types::Invocation {
+                id: ID,
+                task: "slow",
+                enqueued_at_ms: 1,
+                replays: 0,
+                max_attempts: 3,
+                metadata: &[],
+            };
+            task.wasmq_task_handler().call_handle(&mut store, invocation, payload).await
+        });
     }
 }
 

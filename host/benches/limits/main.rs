@@ -10,6 +10,7 @@
 //! cargo bench -p wasmq                      everything, about two minutes
 //! cargo bench -p wasmq -- --quick           small counts, to see that it works
 //! cargo bench -p wasmq -- --only tasks      enqueue, tasks, drain or memory
+//! cargo bench -p wasmq -- --concurrency 64  attempts at the same time in a worker
 //! ```
 //!
 //! Deliberately absent: assertions. A slow machine fails no build; the table says what was missed.
@@ -51,11 +52,13 @@ pub(crate) struct Scale {
     pub(crate) enqueue_ms: u64,
     /// Tasks that are enqueued first and drained then.
     pub(crate) drained: usize,
+    /// Attempts at the same time in a worker; the product's default unless asked for.
+    pub(crate) concurrency: usize,
 }
 
 impl Scale {
-    const FULL: Self = Self { rounds: 5, tasks: 200_000, enqueue_ms: 1500, drained: 200_000 };
-    const QUICK: Self = Self { rounds: 1, tasks: 20_000, enqueue_ms: 300, drained: 20_000 };
+    const FULL: Self = Self { rounds: 5, tasks: 200_000, enqueue_ms: 1500, drained: 200_000, concurrency: 16 };
+    const QUICK: Self = Self { rounds: 1, tasks: 20_000, enqueue_ms: 300, drained: 20_000, concurrency: 16 };
 }
 
 struct Wanted {
@@ -80,11 +83,12 @@ fn wanted(arguments: Vec<String>) -> Fallible<Wanted> {
         match argument.as_str() {
             // Cargo passes it to every benchmark.
             "--bench" => {}
-            "--quick" => wanted.scale = Scale::QUICK,
+            "--quick" => wanted.scale = Scale { concurrency: wanted.scale.concurrency, ..Scale::QUICK },
+            "--concurrency" => wanted.scale.concurrency = arguments.next().ok_or("--concurrency takes a number")?.parse()?,
             "--only" => wanted.only = arguments.next(),
             "--json" => wanted.json = arguments.next().map(PathBuf::from),
             other => {
-                return Err(format!("unknown option {other}; there are --quick, --only NAME and --json FILE").into());
+                return Err(format!("unknown option {other}; there are --quick, --only NAME, --concurrency N and --json FILE").into());
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Memory of an idle worker, and of each further instance that runs at the same time.
 //!
-//! The raw limit of the latter is a process that holds so many instances and nothing else.
+//! The raw limit of the latter is a process in which the same guest sleeps as often, and nothing else.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use wasmq::queue::NewInvocation;
 
 use crate::directory::{self, SLOW};
-use crate::guest::Raw;
+use crate::guest::Sleeping;
 use crate::procfs::{self, Memory};
 use crate::report::{Figure, Report, Target};
 use crate::server::Server;
@@ -98,14 +98,16 @@ fn raw_instance_kib() -> Fallible<f64> {
 /// Prints what each of so many further instances takes, in KiB.
 pub(crate) fn child(arguments: &[String]) -> Fallible<()> {
     let more: usize = arguments.first().ok_or("how many?")?.parse()?;
-    let raw = Raw::new("slow", u32::try_from(more)? + 1)?;
-    let mut kept = vec![raw.keep()?];
-    let one = procfs::memory(std::process::id())?;
-    for _ in 0..more {
-        kept.push(raw.keep()?);
-    }
-    let many = procfs::memory(std::process::id())?;
-    drop(kept);
+    let raw = Sleeping::new("slow", u32::try_from(more)? + 1)?;
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (one, many) = tokio::task::LocalSet::new().block_on(&tokio, async {
+        raw.start(SLOW_MS);
+        tokio::time::sleep(SETTLE).await;
+        let one = procfs::memory(std::process::id())?;
+        (0..more).for_each(|_| raw.start(SLOW_MS));
+        tokio::time::sleep(SETTLE).await;
+        Fallible::Ok((one, procfs::memory(std::process::id())?))
+    })?;
     println!("{}", (many.rss_kib - one.rss_kib) / more as f64);
     Ok(())
 }

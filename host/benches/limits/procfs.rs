@@ -45,6 +45,12 @@ pub(crate) fn this_process_cpu_us() -> Fallible<f64> {
     Ok((ticks(11) + ticks(12)) * TICK_US)
 }
 
+/// How many threads want a processor, on average over the last minute.
+pub(crate) fn load_average() -> Fallible<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg")?;
+    Ok(text.split_whitespace().next().unwrap_or_default().parse()?)
+}
+
 /// What a process holds in memory, in KiB.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::feed::{BATCH, FEEDERS, RECORD_BYTES};
 use crate::guest::Raw;
-use crate::{Fallible, raw_commit};
+use crate::{Fallible, procfs, raw_commit};
 
 /// The first argument of this program that makes it such a process.
 pub(crate) const ROLE: &str = "raw-loop";
@@ -142,16 +142,26 @@ pub(crate) fn child(arguments: &[String]) -> Fallible<()> {
     println!("ready");
     std::io::stdin().lock().read_line(&mut String::new())?;
     let mut log = Log { file: &file, shared: &shared, buffer: Vec::new(), end: 0 };
+    let before = procfs::this_process_cpu_us()?;
     let took = run(&raw, &mut log, tasks, order == "first")?;
+    let cpu_us = procfs::this_process_cpu_us()? - before;
     shared.lock().stop = true;
     shared.changed.notify_all();
     syncer.join().map_err(|_| "the syncer died")??;
-    println!("{}", took.as_secs_f64());
+    println!("{} {}", took.as_secs_f64(), cpu_us / tasks as f64);
     Ok(())
 }
 
-/// Tasks a second of so many processes together.
-pub(crate) fn rate(dir: &Path, processes: usize, tasks: usize, enqueue_first: bool) -> Fallible<f64> {
+/// What raw loops reached together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reached {
+    pub(crate) per_second: f64,
+    /// Processor time for a task, in microseconds.
+    pub(crate) cpu_us: f64,
+}
+
+/// Runs so many processes together.
+pub(crate) fn together(dir: &Path, processes: usize, tasks: usize, enqueue_first: bool) -> Fallible<Reached> {
     let mut children = (0..processes)
         .map(|number| start(&dir.join(format!("raw-{number}.log")), tasks / processes, enqueue_first))
         .collect::<Fallible<Vec<_>>>()?;
@@ -161,14 +171,16 @@ pub(crate) fn rate(dir: &Path, processes: usize, tasks: usize, enqueue_first: bo
     for (child, _) in &mut children {
         child.stdin.take().ok_or("no standard input")?.write_all(b"go\n")?;
     }
-    let mut longest: f64 = 0.0;
+    let (mut longest, mut cpu_us): (f64, f64) = (0.0, 0.0);
     for (mut child, mut lines) in children {
         let mut line = String::new();
         lines.read_line(&mut line)?;
-        longest = longest.max(line.trim().parse()?);
+        let (seconds, cpu) = line.trim().split_once(' ').ok_or("a raw loop failed")?;
+        longest = longest.max(seconds.parse()?);
+        cpu_us += cpu.parse::<f64>()? / processes as f64;
         child.wait()?;
     }
-    Ok(tasks as f64 / longest)
+    Ok(Reached { per_second: tasks as f64 / longest, cpu_us })
 }
 
 type Started = (Child, BufReader<std::process::ChildStdout>);

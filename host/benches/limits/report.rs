@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::{Fallible, Scale};
+use crate::{Fallible, Scale, procfs};
 
 /// What has to be reached.
 #[derive(Debug, Clone, Copy)]
@@ -132,6 +132,8 @@ impl Report {
             "benchmark": "limits",
             "cores": std::thread::available_parallelism()?.get(),
             "rounds": self.scale.rounds,
+            "concurrency": self.scale.concurrency,
+            "load_average_at_end": procfs::load_average()?,
             "figures": self.figures.iter().map(Figure::json).collect::<Vec<_>>(),
             "details": details,
         });

@@ -14,10 +14,9 @@ use crate::guest::Raw;
 use crate::procfs::{self, ThreadTimes};
 use crate::report::{Figure, Report, Target, median};
 use crate::server::Server;
-use crate::{Fallible, Scale, directory, raw_loop};
+use crate::raw_loop::{self, Reached};
+use crate::{Fallible, Scale, directory};
 
-/// Attempts at the same time in a worker; the product's default.
-pub(crate) const CONCURRENCY: usize = 16;
 const WARM_UP: usize = 2000;
 
 /// One turn of the product.
@@ -29,15 +28,25 @@ struct Turn {
     client_us: f64,
 }
 
+impl Turn {
+    fn all_us(&self) -> f64 {
+        self.worker_us.values().sum::<f64>() + self.supervisor_us + self.client_us
+    }
+}
+
 #[derive(Default)]
 struct Series {
     turns: Vec<Turn>,
-    raw: Vec<f64>,
+    raw: Vec<Reached>,
 }
 
 impl Series {
     fn rates(&self) -> Vec<f64> {
         self.turns.iter().map(|turn| turn.per_second).collect()
+    }
+
+    fn raw_rates(&self) -> Vec<f64> {
+        self.raw.iter().map(|reached| reached.per_second).collect()
     }
 
     fn median_of(&self, value: impl Fn(&Turn) -> f64) -> f64 {
@@ -71,8 +80,8 @@ pub(crate) fn measure(scale: Scale, report: &mut Report) -> Fallible<()> {
         costs.push(raw.cost(scale.tasks / 4, &payload)?);
         for (series, workers) in [(&mut one, 1), (&mut two, 2)] {
             let dir = directory::temporary()?;
-            series.raw.push(raw_loop::rate(dir.path(), workers, scale.tasks * workers, false)?);
-            series.turns.push(turn(scale.tasks * workers, workers, CONCURRENCY)?);
+            series.raw.push(raw_loop::together(dir.path(), workers, scale.tasks * workers, false)?);
+            series.turns.push(turn(scale.tasks * workers, workers, scale.concurrency)?);
         }
     }
     add_rates(report, &one, &two);
@@ -101,17 +110,25 @@ fn add_rates(report: &mut Report, one: &Series, two: &Series) {
             name,
             unit: "1/s",
             measured: series.rates(),
-            limit: series.raw.clone(),
+            limit: series.raw_rates(),
             target: Target::Share(0.6),
             note: String::new(),
         });
     }
+    report.add(Figure {
+        name: "no-op tasks in a second of processor time",
+        unit: "1/s",
+        measured: two.turns.iter().map(|turn| 1e6 / turn.all_us()).collect(),
+        limit: two.raw.iter().map(|reached| 1e6 / reached.cpu_us).collect(),
+        target: Target::None,
+        note: "2 workers, supervisor and client included; hardly depends on what else the machine does".to_owned(),
+    });
     let scaling = |of_two: Vec<f64>, of_one: Vec<f64>| of_two.iter().zip(&of_one).map(|(two, one)| two / one).collect();
     report.add(Figure {
         name: "2 workers over 1 worker",
         unit: "x",
         measured: scaling(two.rates(), one.rates()),
-        limit: scaling(two.raw.clone(), one.raw.clone()),
+        limit: scaling(two.raw_rates(), one.raw_rates()),
         target: Target::AtLeast(1.7),
         note: String::new(),
     });

@@ -72,7 +72,7 @@ pub enum CliError {
         limit: u64,
     },
     /// A batch that failed in the middle.
-    #[error("{enqueued} invocations were enqueued and are safe, then it failed")]
+    #[error("enqueued and safe: {enqueued} of the lines; then it failed")]
     Batch {
         /// How many lines were enqueued.
         enqueued: u64,

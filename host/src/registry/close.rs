@@ -21,21 +21,25 @@ pub(super) fn close_names<'a>(wanted: &TaskName, names: impl Iterator<Item = &'a
     found.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.clone()).collect()
 }
 
-/// The edits between two words: insertions, deletions and replacements of a byte (Levenshtein).
+/// The edits between two words: insertions, deletions and replacements of a byte, and two neighbours
+/// that changed places (optimal string alignment).
 fn distance(from: &[u8], to: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, byte) in from.iter().enumerate() {
-        let mut diagonal = at;
-        let mut left = at + 1;
-        let mut next = vec![left];
-        for (other, above) in to.iter().zip(row.iter().skip(1)) {
-            left = (diagonal + usize::from(byte != other)).min(left + 1).min(above + 1);
-            diagonal = *above;
-            next.push(left);
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=to.len()).collect();
+    for (row, byte) in from.iter().enumerate() {
+        let mut next = vec![row + 1];
+        for (column, other) in to.iter().enumerate() {
+            let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX - 1);
+            let replaced = at(&last, column) + usize::from(byte != other);
+            let mut edits = replaced.min(at(&last, column + 1) + 1).min(at(&next, column) + 1);
+            if row > 0 && column > 0 && from.get(row - 1) == Some(other) && to.get(column - 1) == Some(byte) {
+                edits = edits.min(at(&before_last, column - 1) + 1);
+            }
+            next.push(edits);
         }
-        row = next;
+        before_last = std::mem::replace(&mut last, next);
     }
-    row.last().copied().unwrap_or_default()
+    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -48,7 +52,8 @@ mod tests {
             ["resize", "resize-hd", "resized", "mail"].iter().map(|name| name.parse().unwrap()).collect();
         let close = |wanted: &str| close_names(&wanted.parse().unwrap(), names.iter());
         assert_eq!(close("resise"), [names[0].clone(), names[2].clone()]);
-        assert_eq!(close("mial"), []);
+        assert_eq!(close("mial"), names[3..]);
+        assert_eq!(close("mxyl"), []);
         assert_eq!(close("mai"), names[3..]);
         assert_eq!(close("resiz").first(), Some(&names[0]));
         assert_eq!(close("x"), []);

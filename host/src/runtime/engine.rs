@@ -32,8 +32,9 @@ const TABLE_ELEMENTS: usize = 128 * 1024;
 const INSTANCE_BYTES: usize = 4 * 1024 * 1024;
 /// The largest linear memory.
 const MEMORY_BYTES: usize = 4 << 30;
-/// Frames of a backtrace. Each costs a look into the debug information when there is any.
-const BACKTRACE_FRAMES: Option<NonZeroUsize> = NonZeroUsize::new(64);
+/// Frames of a backtrace: more than the stack can hold of the smallest ones, so that a deep recursion
+/// shows where it began. Only both ends are kept and looked up.
+const BACKTRACE_FRAMES: Option<NonZeroUsize> = NonZeroUsize::new(64 * 1024);
 /// A change of what is kept beside the compiled code makes a new directory.
 const CACHE_GENERATION: &str = "1";
 

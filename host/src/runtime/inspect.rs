@@ -127,7 +127,7 @@ pub enum Rejection {
 
 const fn core_module_sentence(wasip1_command: bool) -> &'static str {
     if wasip1_command {
-        "this is a core module for wasm32-wasip1 and not a component; build for wasm32-wasip2, or let deploy turn the command into a component"
+        "this is a core module for wasm32-wasip1 and not a component; build for wasm32-wasip2, or make it a component with `wasm-tools component new --adapt`"
     } else {
         "this is a core module and not a component; build for wasm32-wasip2, or make it a component with `wasm-tools component new`"
     }

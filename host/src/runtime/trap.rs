@@ -3,7 +3,7 @@
 //! Invariants: every trap of the engine has a code, unknown ones `other`; a frame never holds more
 //! than the guest's own names, and those are capped by [`TrapInfo::new`].
 
-use wasmq_core::report::Frame;
+use wasmq_core::report::{Frame, MAX_FRAMES_EACH_END};
 use wasmq_core::{TrapCode, TrapInfo};
 use wasmtime::{FrameInfo, FrameSymbol, Trap, WasmBacktrace};
 
@@ -49,28 +49,23 @@ pub(super) fn sentence(trap: Trap) -> String {
     text.strip_prefix("wasm trap: ").map(str::to_owned).unwrap_or(text)
 }
 
-/// A trap and its frames, innermost first. Inlined functions get frames of their own.
+/// A trap and its frames, innermost first. Inlined functions get frames of their own. Of a deep stack
+/// only both ends are looked at.
 pub(super) fn info(code: TrapCode, message: &str, backtrace: Option<&WasmBacktrace>) -> TrapInfo {
-    TrapInfo::new(code, message, backtrace.map(frames).unwrap_or_default())
-}
-
-fn frames(backtrace: &WasmBacktrace) -> Vec<Frame> {
-    let mut frames: Vec<Frame> = backtrace.frames().iter().flat_map(expand).collect();
-    // The engine demangles names only in its own text form, which has one name per line.
-    let text = backtrace.to_string();
-    let names: Vec<&str> = text.lines().skip(1).filter_map(name_in_line).collect();
-    if names.len() == frames.len() {
-        for (frame, name) in frames.iter_mut().zip(names) {
-            frame.function = frame.function.take().map(|raw| demangled(name, frame.module.as_deref(), raw));
-        }
-    }
-    frames
+    let all = backtrace.map(WasmBacktrace::frames).unwrap_or_default();
+    let head = all.get(..MAX_FRAMES_EACH_END).unwrap_or(all);
+    let rest = all.get(head.len()..).unwrap_or_default();
+    let tail = rest.get(rest.len().saturating_sub(MAX_FRAMES_EACH_END)..).unwrap_or(rest);
+    let frames = head.iter().chain(tail).flat_map(expand).collect();
+    let mut info = TrapInfo::new(code, message, frames);
+    info.frames_omitted += (rest.len() - tail.len()) as u64;
+    info
 }
 
 /// The frame itself, or one for each function that was inlined into it.
 fn expand(info: &FrameInfo) -> Vec<Frame> {
     let plain = Frame {
-        function: info.func_name().map(str::to_owned),
+        function: info.func_name().map(demangled),
         module: info.module().name().map(str::to_owned),
         function_index: info.func_index(),
         offset: info.module_offset().map(|offset| offset as u64),
@@ -80,7 +75,7 @@ fn expand(info: &FrameInfo) -> Vec<Frame> {
         return vec![plain];
     }
     let with_symbol = |symbol: &FrameSymbol| Frame {
-        function: symbol.name().map(str::to_owned).or_else(|| plain.function.clone()),
+        function: symbol.name().map(demangled).or_else(|| plain.function.clone()),
         source: source(symbol),
         ..plain.clone()
     };
@@ -96,26 +91,13 @@ fn source(symbol: &FrameSymbol) -> Option<String> {
     })
 }
 
-/// `    0:   0x1234 - name` and the `        - name` of an inlined function; not `   at file`.
-fn name_in_line(line: &str) -> Option<&str> {
-    let line = line.trim_start();
-    if let Some(inlined) = line.strip_prefix("- ") {
-        return Some(inlined);
+/// A name as its author wrote it, from Rust's or C++'s mangled form.
+fn demangled(raw: &str) -> String {
+    if let Ok(name) = rustc_demangle::try_demangle(raw) {
+        return without_hashes(&format!("{name:#}"));
     }
-    let (number, rest) = line.split_once(':')?;
-    number.parse::<u32>().ok()?;
-    let rest = rest.trim_start();
-    let has_offset = rest.starts_with("0x");
-    Some(if has_offset { rest.split_once(" - ").map_or(rest, |(_, name)| name) } else { rest })
-}
-
-fn demangled(name: &str, module: Option<&str>, raw: String) -> String {
-    // A name that is not mangled needs nothing; this also keeps names that hold odd characters.
-    if name.ends_with(raw.as_str()) {
-        return raw;
-    }
-    let in_module = name.strip_prefix(module.unwrap_or("<unknown>")).and_then(|rest| rest.strip_prefix('!'));
-    without_hashes(in_module.unwrap_or(name))
+    let cpp = cpp_demangle::Symbol::new(raw).ok().filter(|_| raw.starts_with("_Z"));
+    cpp.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| without_hashes(raw))
 }
 
 /// Rust's names carry hashes of the build: `core[396ca3b7bb79b2ea]::fmt`, or `core::fmt::h396ca3b7bb79b2ea`

@@ -1,0 +1,296 @@
+//! Deploying: versions, labels, the current one, and what is refused with which words.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::world::{World, guest_file};
+
+const ECHO: &str = "echo";
+
+fn show(world: &World, task: &str) -> Value {
+    world.run(&["task", "show", task, "--json"]).ok().json()
+}
+
+#[test]
+fn the_first_version_is_current_and_the_same_bytes_again_change_nothing() {
+    let world = World::new();
+    let file = guest_file(ECHO);
+    let first = world.deploy_as("t", &file, &[]);
+    assert_eq!(
+        (&first["version"], &first["unchanged"], &first["current"]),
+        (&json!("v1"), &json!(false), &json!(true))
+    );
+    let before = show(&world, "t");
+    let again = world.deploy_as("t", &file, &[]);
+    assert_eq!((&again["version"], &again["unchanged"]), (&json!("v1"), &json!(true)));
+    assert_eq!(again["component"], first["component"]);
+    assert_eq!(show(&world, "t"), before);
+    let said = world.run(&["deploy", "t", file.to_str().unwrap()]).ok().text();
+    assert!(said.starts_with("unchanged, v1 of t"), "{said}");
+}
+
+#[test]
+fn other_bytes_or_other_settings_make_the_next_version() {
+    let world = World::new();
+    world.deploy_as("t", &guest_file(ECHO), &[]);
+    let settings = world.deploy_as("t", &guest_file(ECHO), &["--timeout", "5s", "--policy", "trap=retry"]);
+    assert_eq!((&settings["version"], &settings["previous"]), (&json!("v2"), &json!("v1")));
+    assert_eq!(world.deploy_as("t", &guest_file("facts"), &[])["version"], "v3");
+    let task = show(&world, "t");
+    assert_eq!(task["current"], "v3");
+    let versions = task["versions"].as_array().unwrap();
+    assert_eq!(versions.iter().map(|version| &version["number"]).collect::<Vec<_>>(), ["v1", "v2", "v3"]);
+    assert_eq!(versions[1]["settings"]["timeout_ms"], 5000);
+    assert_eq!(versions[1]["settings"]["policy"], json!({ "trap": "retry" }));
+    assert_eq!(versions[0]["digest"], versions[1]["digest"]);
+    assert_ne!(versions[0]["digest"], versions[2]["digest"]);
+}
+
+#[test]
+fn a_version_that_is_not_activated_waits_for_task_activate() {
+    let world = World::new();
+    world.deploy_as("t", &guest_file(ECHO), &[]);
+    let second = world.deploy_as("t", &guest_file("facts"), &["--no-activate", "--label", "hotfix"]);
+    assert_eq!((&second["version"], &second["current"]), (&json!("v2"), &json!(false)));
+    assert_eq!(show(&world, "t")["current"], "v1");
+    let (echoed, _) = world.wait_for(&["t", "same"]);
+    assert_eq!(echoed["output"]["text"], "same");
+    world.run(&["task", "activate", "t", "hotfix"]).ok();
+    assert_eq!(show(&world, "t")["current"], "v2");
+    let (told, _) = world.wait_for(&["t", "same"]);
+    assert_eq!(told["version"], "v2");
+    assert_ne!(told["output"]["text"], "same");
+    world.run(&["task", "activate", "t", "v1"]).ok();
+    assert_eq!(show(&world, "t")["current"], "v1");
+    let digest = second["component"].as_str().unwrap();
+    world.run(&["task", "activate", "t", digest]).ok();
+    assert_eq!(show(&world, "t")["current"], "v2");
+}
+
+#[test]
+fn a_version_that_does_not_exist_cannot_be_activated() {
+    let world = World::new();
+    world.deploy_as("t", &guest_file(ECHO), &["--label", "good"]);
+    world.run(&["task", "activate", "t", "v2"]).fails(3, "task t has no version v2; it has v1");
+    world
+        .run(&["task", "activate", "t", "bad"])
+        .fails(3, "no version of task t has the label \"bad\"; it has v1 (good)");
+    world.run(&["task", "activate", "other", "v1"]).fails(3, "no task other is deployed");
+    assert_eq!(show(&world, "t")["current"], "v1");
+}
+
+#[test]
+fn a_label_is_a_word_and_none_that_means_something_else() {
+    let world = World::new();
+    let file = guest_file(ECHO);
+    for label in ["v2", "current", "original", "", "Fix", "a b"] {
+        world.run(&["deploy", "t", file.to_str().unwrap(), "--label", label]).fails(2, "label");
+    }
+    world.run(&["task", "show", "t"]).fails(3, "no task t is deployed");
+}
+
+#[test]
+fn a_removed_task_is_gone_and_its_numbers_go_on_when_it_comes_back() {
+    let world = World::new();
+    world.deploy_as("t", &guest_file(ECHO), &[]);
+    world.deploy_as("t", &guest_file("facts"), &[]);
+    world.deploy_as("u", &guest_file(ECHO), &[]);
+    let names =
+        || world.run(&["task", "list", "--json"]).ok().lines().iter().map(|t| t["name"].clone()).collect::<Vec<_>>();
+    assert_eq!(names(), ["t", "u"]);
+    world.run(&["task", "remove", "t"]).ok();
+    assert_eq!(names(), ["u"]);
+    world.run(&["task", "show", "t"]).fails(3, "no task t is deployed");
+    world.run(&["task", "remove", "t"]).fails(3, "no task t is deployed");
+    world.run(&["enqueue", "t"]).fails(3, "no task t is deployed");
+    assert_eq!(world.deploy_as("t", &guest_file(ECHO), &[])["version"], "v3");
+    assert_eq!(world.wait_for(&["t", "back"]).0["output"]["text"], "back");
+}
+
+#[test]
+fn deploys_at_once_from_several_processes_get_consecutive_numbers() {
+    let world = World::new();
+    let guests = ["echo", "facts", "flaky", "spin"];
+    let files = guests.map(guest_file);
+    let children: Vec<_> = files
+        .iter()
+        .map(|file| {
+            world.command(&["deploy", "t", file.to_str().unwrap(), "--json"]).stdout(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let mut versions = Vec::new();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let deployed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        versions.push(deployed["version"].as_str().unwrap().to_owned());
+    }
+    versions.sort();
+    assert_eq!(versions, ["v1", "v2", "v3", "v4"]);
+    let task = show(&world, "t");
+    assert_eq!(task["versions"].as_array().unwrap().len(), 4);
+    let current = task["current"].as_str().unwrap();
+    assert_eq!(current, "v4", "the last deploy is current");
+}
+
+fn wat(world: &World, name: &str, text: &str) -> PathBuf {
+    world.file(name, &wat::parse_str(text).unwrap())
+}
+
+/// Deploys what has to be refused and checks that nothing has changed.
+#[track_caller]
+fn refused(world: &World, file: &Path, says: &[&str]) {
+    let before = show(world, "t");
+    let ran = world.run(&["deploy", "t", file.to_str().unwrap()]).fails(6, "error: ");
+    assert!(ran.stdout.is_empty(), "{}", ran.text());
+    for words in says {
+        assert!(ran.stderr.contains(words), "expected \"{words}\" in: {}", ran.stderr);
+    }
+    assert_eq!(show(world, "t"), before);
+    assert_eq!(world.run(&["deploy", "new", file.to_str().unwrap()]).code, 6);
+    world.run(&["task", "show", "new"]).fails(3, "no task new");
+}
+
+fn with_echo() -> World {
+    let world = World::new();
+    world.deploy_as("t", &guest_file(ECHO), &[]);
+    world
+}
+
+#[test]
+fn a_file_that_is_no_wasm_is_refused() {
+    let world = with_echo();
+    refused(&world, &world.file("empty.wasm", b""), &["the file is empty", "build the component again"]);
+    refused(&world, &world.file("text.wasm", b"hello\n"), &["not WebAssembly", "pass the .wasm file"]);
+    refused(&world, &world.file("native.wasm", b"\x7fELF\x02\x01\x01"), &["this is a native program"]);
+    refused(&world, &world.file("text.wat", b"(module)"), &["text format", "turn it into binary"]);
+}
+
+#[test]
+fn a_truncated_component_is_refused_wherever_it_was_cut() {
+    let world = with_echo();
+    let whole = std::fs::read(guest_file(ECHO)).unwrap();
+    for kept in [3, 4, 9, whole.len() / 3, whole.len() - 1] {
+        let file = world.file("cut.wasm", &whole[..kept]);
+        let says: &[&str] = if kept < 4 { &["cut off"] } else { &["damaged WebAssembly", "build or copy it again"] };
+        refused(&world, &file, says);
+    }
+}
+
+#[test]
+fn a_core_module_is_refused_with_the_way_to_a_component() {
+    let world = with_echo();
+    let module = wat(&world, "core.wasm", "(module)");
+    refused(&world, &module, &["a core module and not a component", "build for wasm32-wasip2"]);
+}
+
+#[test]
+fn a_wasip1_command_is_refused_without_advice_that_leads_nowhere() {
+    let world = with_echo();
+    let text = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func (param i32))) (func (export "_start")))"#;
+    let module = wat(&world, "wasip1.wasm", text);
+    refused(&world, &module, &["core module for wasm32-wasip1", "build for wasm32-wasip2"]);
+    let said = world.run(&["deploy", "t", module.to_str().unwrap()]).stderr;
+    assert!(!said.contains("let deploy turn"), "deploy is what refuses it: {said}");
+}
+
+#[test]
+fn a_component_without_an_entry_point_is_refused() {
+    let world = with_echo();
+    let component = wat(&world, "none.wasm", "(component)");
+    refused(&world, &component, &["exports neither wasmq:task/handler@0.1.0 nor wasi:cli/run", "export the handler"]);
+}
+
+#[test]
+fn a_handler_of_another_wit_version_is_refused_with_both_versions() {
+    let world = with_echo();
+    let text = r#"(component (instance $i) (export "wasmq:task/handler@0.2.0" (instance $i)))"#;
+    let component = wat(&world, "v2.wasm", text);
+    refused(
+        &world,
+        &component,
+        &["wasmq:task/handler@0.2.0", "wasmq:task@0.1.0", "build it against the wit of this host"],
+    );
+}
+
+#[test]
+fn all_imports_that_are_not_offered_are_named() {
+    let world = with_echo();
+    let text = r#"(component
+        (import "wasi:http/outgoing-handler@0.2.0" (instance)) (import "acme:db/query@1.0.0" (instance))
+        (import "wasi:cli/environment@0.2.0" (instance))
+        (instance $i) (export "wasi:cli/run@0.2.0" (instance $i)))"#;
+    let component = wat(&world, "imports.wasm", text);
+    refused(&world, &component, &["wasi:http/outgoing-handler@0.2.0, acme:db/query@1.0.0", "build it without"]);
+    let said = world.run(&["deploy", "t", component.to_str().unwrap()]).stderr;
+    assert!(!said.contains("wasi:cli/environment"), "{said}");
+}
+
+#[test]
+fn an_offered_interface_with_functions_of_another_type_is_refused() {
+    let world = with_echo();
+    let text = r#"(component
+        (import "wasi:random/random@0.2.0" (instance (export "get-random-u64" (func (param "x" string) (result u64)))))
+        (instance $i) (export "wasi:cli/run@0.2.0" (instance $i)))"#;
+    refused(&world, &wat(&world, "type.wasm", text), &["component"]);
+}
+
+#[test]
+fn a_bad_task_name_is_refused_with_the_grammar() {
+    let world = World::new();
+    let file = guest_file(ECHO);
+    for name in ["", "Echo", "-a", "a-", "a b", "a/b", "../a", "ü", "a\u{1b}[2J", ".a", &"x".repeat(64)] {
+        let ran = world.run(&["deploy", "--", name, file.to_str().unwrap()]).fails(2, "task name");
+        assert!(!ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
+    }
+    for name in ["a", "0", "a.b_c-d", &"x".repeat(63)] {
+        world.deploy_as(name, &file, &[]);
+    }
+    assert_eq!(world.run(&["task", "list", "--json"]).ok().lines().len(), 4);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let world = World::new();
+    world.run(&["deploy", "t", "no/such.wasm"]).fails(2, "no/such.wasm");
+    world.run(&["deploy", "t", "."]).fails(1, "failed to read .");
+}
+
+#[test]
+fn settings_outside_their_range_are_refused_and_nothing_is_deployed() {
+    let world = World::new();
+    let file = guest_file(ECHO);
+    let cases = [
+        ("--jitter", "NaN", "between 0 and 1"),
+        ("--jitter", "-0.1", "between 0 and 1"),
+        ("--jitter", "inf", "between 0 and 1"),
+        ("--jitter", "1.01", "between 0 and 1"),
+        ("--timeout", "0", "between 1 ms and 24 hours"),
+        ("--timeout", "25h", "between 1 ms and 24 hours"),
+        ("--timeout", "99999999999999999999d", "too large"),
+        ("--timeout", "18446744073709551615d", "too large"),
+        ("--timeout", "10", "expected a duration"),
+        ("--max-attempts", "0", "between 1 and 1000"),
+        ("--max-attempts", "1001", "between 1 and 1000"),
+        ("--max-attempts", "4294967296", "max-attempts"),
+        ("--policy", "traps=dead", "a verdict such as"),
+        ("--policy", "trap=die", "retry"),
+        ("--policy", "completed=retry", "a verdict such as"),
+        ("--policy", "trap", "retry"),
+        ("--backoff", "linear:1s", "expected polynomial"),
+        ("--backoff", "fixed:31d", "at most 30 days"),
+        ("--backoff", "exponential:1s,NaN,1m", "between 1 and 100"),
+        ("--backoff", "exponential:1s,0.5,1m", "between 1 and 100"),
+        ("--backoff", "exponential:1s,2,31d", "at most 30 days"),
+        ("--memory", "1B", "between 64 KiB and 4 GiB"),
+        ("--memory", "5GiB", "between 64 KiB and 4 GiB"),
+        ("--output-limit", "65MiB", "at most 64 MiB"),
+    ];
+    for (option, value, says) in cases {
+        world.run(&["deploy", "t", file.to_str().unwrap(), option, value]).fails(2, says);
+    }
+    world.run(&["deploy", "t", file.to_str().unwrap(), "--timeout=-1s"]).fails(2, "expected a duration");
+    assert!(world.run(&["task", "list", "--json"]).ok().stdout.is_empty());
+}

@@ -1,0 +1,180 @@
+//! Servers: they take up work at once, share it, and stop without losing or counting anything.
+
+use std::time::{Duration, Instant};
+
+use crate::stories::{between, enqueue_batch, figures, numbered, running, until_completed, until_running};
+use crate::world::{World, is_alive, until};
+
+#[test]
+fn work_enqueued_before_the_server_starts_is_done_by_it() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    let id = world.enqueue(&["echo", "early"]);
+    assert_eq!(world.live()[0]["id"], id.as_str());
+    let server = world.serve(&["--workers", "1"]);
+    world.until_done();
+    until_completed(&world, 1);
+    assert!(world.dead().is_empty());
+    server.stop();
+}
+
+/// The bound is one second; here it is generous, because other tests run at the same time.
+#[test]
+fn a_running_server_starts_what_is_enqueued_at_once() {
+    let world = World::new();
+    world.deploy("slow", &[]);
+    let server = world.serve(&["--workers", "2"]);
+    world.enqueue(&["slow", "3000"]);
+    until_running(&world, 1);
+    let live = &running(&world)[0];
+    let waited = between(&live["enqueued_at"], &live["running_since"]);
+    assert!(waited < Duration::from_secs(3), "it waited {waited:?}");
+    world.until_done();
+    server.stop();
+}
+
+/// A producer that cannot reach the server writes a log of its own; a worker adopts it in a second.
+#[test]
+fn a_log_that_appears_while_a_server_runs_is_adopted_at_once() {
+    let (world, other) = (World::new(), World::new());
+    for one in [&world, &other] {
+        one.deploy("slow", &[]);
+    }
+    other.enqueue(&["slow", "3000"]);
+    let server = world.serve(&["--workers", "1"]);
+    let before = Instant::now();
+    for entry in std::fs::read_dir(other.data().join("journal")).unwrap().filter_map(Result::ok) {
+        std::fs::rename(entry.path(), world.data().join("journal").join(entry.file_name())).unwrap();
+    }
+    until_running(&world, 1);
+    assert!(before.elapsed() < Duration::from_secs(3), "it took {:?}", before.elapsed());
+    world.until_done();
+    server.stop();
+}
+
+#[test]
+fn two_servers_on_one_directory_share_the_work() {
+    let world = World::new();
+    world.deploy("slow", &[]);
+    let first = world.serve(&["--workers", "1", "--concurrency", "2"]);
+    let second = world.serve(&["--workers", "1", "--concurrency", "2"]);
+    enqueue_batch(&world, "slow", &vec!["200".to_owned(); 10]);
+    for _ in 0..10 {
+        world.enqueue(&["slow", "200"]);
+    }
+    world.until_done();
+    until_completed(&world, 20);
+    let completed = figures(&world, "completed");
+    assert!(completed.iter().all(|count| *count > 0), "{completed:?}");
+    first.stop();
+    second.stop();
+}
+
+#[test]
+fn a_second_server_leaves_what_the_first_one_runs_alone() {
+    let world = World::new();
+    world.deploy("slow", &[]);
+    let first = world.serve(&["--workers", "1"]);
+    world.enqueue(&["slow", "3000"]);
+    until_running(&world, 1);
+    let since = running(&world)[0]["running_since"].clone();
+    let second = world.serve(&["--workers", "1"]);
+    assert_eq!(running(&world)[0]["running_since"], since);
+    world.until_done();
+    until_completed(&world, 1);
+    assert_eq!(figures(&world, "failed_attempts"), [0, 0]);
+    first.stop();
+    second.stop();
+}
+
+#[test]
+fn sigterm_lets_what_runs_finish_and_keeps_what_is_delayed() {
+    for signal in ["TERM", "INT"] {
+        let world = World::new();
+        world.deploy("slow", &[]);
+        world.deploy("echo", &[]);
+        let mut server = world.serve(&["--workers", "1"]);
+        world.enqueue(&["slow", "1500"]);
+        let delayed = world.enqueue(&["echo", "later", "--delay", "4s"]);
+        until_running(&world, 1);
+        server.signal(signal);
+        assert_eq!(server.ended(), 0, "{}", server.log());
+        let live = world.live();
+        assert_eq!(live.len(), 1, "{live:?}");
+        assert_eq!((live[0]["id"].as_str(), live[0]["attempts"].as_u64()), (Some(delayed.as_str()), Some(0)));
+        let next = world.serve(&["--workers", "1"]);
+        world.until_done();
+        until_completed(&world, 1);
+        assert!(world.dead().is_empty());
+        next.stop();
+    }
+}
+
+#[test]
+fn what_outlasts_the_grace_time_is_put_back_uncounted() {
+    let world = World::new();
+    world.deploy("slow", &[]);
+    let mut server = world.serve(&["--workers", "1", "--grace", "200ms"]);
+    let id = world.enqueue(&["slow", "5000"]);
+    until_running(&world, 1);
+    let since = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.ended(), 0, "{}", server.log());
+    assert!(since.elapsed() < Duration::from_secs(4), "it took {:?}", since.elapsed());
+    let live = world.live();
+    assert_eq!(live.len(), 1, "{live:?}");
+    assert_eq!(live[0]["id"], id.as_str());
+    assert_eq!((live[0]["attempts"].as_u64(), live[0]["phase"].as_str()), (Some(0), Some("ready")));
+    assert_eq!(live[0]["history"], serde_json::json!([]));
+}
+
+#[test]
+fn a_second_signal_ends_at_once_and_loses_nothing() {
+    let world = World::new();
+    world.deploy("slow", &[]);
+    let mut server = world.serve(&["--workers", "1", "--grace", "1m"]);
+    let id = world.enqueue(&["slow", "30000"]);
+    until_running(&world, 1);
+    let workers = world.workers();
+    server.signal("TERM");
+    until("it drains", || server.log().contains("draining"));
+    let since = Instant::now();
+    server.signal("TERM");
+    server.ended();
+    assert!(since.elapsed() < Duration::from_secs(4), "it took {:?}", since.elapsed());
+    until("its workers are gone", || !workers.iter().any(|pid| is_alive(*pid)));
+    let live = world.live();
+    assert_eq!(live.len(), 1, "{live:?}");
+    assert_eq!(live[0]["id"], id.as_str());
+}
+
+#[test]
+fn nothing_new_is_started_while_a_server_drains() {
+    let world = World::new();
+    world.deploy("slow", &[]);
+    let mut server = world.serve(&["--workers", "1", "--concurrency", "1"]);
+    world.enqueue(&["slow", "1500"]);
+    until_running(&world, 1);
+    let waiting = world.enqueue(&["slow", "20000"]);
+    server.signal("TERM");
+    until("it drains", || server.log().contains("draining"));
+    let during = world.enqueue(&["slow", "20000"]);
+    assert_eq!(server.ended(), 0, "{}", server.log());
+    let mut ids: Vec<String> = world.live().iter().map(|live| live["id"].as_str().unwrap().to_owned()).collect();
+    ids.sort();
+    assert_eq!(ids, [waiting, during]);
+    assert!(world.live().iter().all(|live| live["attempts"] == 0), "{:?}", world.live());
+}
+
+#[test]
+fn a_long_backlog_in_one_log_is_worked_on_by_all_workers() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    assert_eq!(enqueue_batch(&world, "echo", &numbered(3000)).len(), 3000);
+    let server = world.serve(&["--workers", "2"]);
+    world.until_done();
+    until_completed(&world, 3000);
+    let completed = figures(&world, "completed");
+    assert!(completed.len() == 2 && completed.iter().all(|count| *count > 0), "{completed:?}");
+    server.stop();
+}

@@ -35,6 +35,13 @@ pub fn chance() -> f64 {
     f64::from(u32::try_from(bits >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
+/// A random number below `count`, which is not 0.
+#[must_use]
+pub fn draw(count: usize) -> usize {
+    let bits = RandomState::new().build_hasher().finish();
+    usize::try_from(bits % count.max(1) as u64).unwrap_or(0)
+}
+
 /// Measures time that has passed, on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);

@@ -88,8 +88,8 @@ pub enum Reason {
     NoSpace,
     /// The log failed, or the worker went away before it answered.
     Failed,
-    /// The server is stopping.
-    Stopping,
+    /// Nothing is taken at the moment, because the server stops or has no worker; nothing was done.
+    Unavailable,
     /// No such live invocation here.
     Unknown,
     /// The request made no sense.

@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-use crate::stories::{
-    dead_count, dead_task, deploy_as, enqueue_batch, run_until_dead, run_until_done, world_of_dead,
-};
+use crate::stories::{dead_count, dead_task, deploy_as, enqueue_batch, run_until_dead, run_until_done, world_of_dead};
 use crate::world::{World, until};
 
 fn ids_of(lines: &[Value]) -> Vec<&str> {

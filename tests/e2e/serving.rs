@@ -170,10 +170,10 @@ fn nothing_new_is_started_while_a_server_drains() {
 fn a_long_backlog_in_one_log_is_worked_on_by_all_workers() {
     let world = World::new();
     world.deploy("echo", &[]);
-    assert_eq!(enqueue_batch(&world, "echo", &numbered(3000)).len(), 3000);
+    assert_eq!(enqueue_batch(&world, "echo", &numbered(20_000)).len(), 20_000);
     let server = world.serve(&["--workers", "2"]);
     world.until_done();
-    until_completed(&world, 3000);
+    until_completed(&world, 20_000);
     let completed = figures(&world, "completed");
     assert!(completed.len() == 2 && completed.iter().all(|count| *count > 0), "{completed:?}");
     server.stop();

@@ -103,9 +103,13 @@ impl World {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        let bytes = stdin.to_vec();
         // A command that refuses early closes its stdin; that is no failure of the test.
-        let _ = child.stdin.take().unwrap().write_all(stdin);
-        Ran::new(child.wait_with_output().unwrap())
+        let writer = std::thread::spawn(move || drop(pipe.write_all(&bytes)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        Ran::new(output)
     }
 
     /// Writes a file of this world.

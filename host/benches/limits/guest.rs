@@ -33,7 +33,14 @@ mod bindings {
 }
 
 mod waiting {
-    #![allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+    #![allow(
+        missing_docs,
+        unreachable_pub,
+        dead_code,
+        clippy::all,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )]
     wasmtime::component::bindgen!({
         path: "../wit",
         world: "wasmq:task/task",
@@ -100,14 +107,8 @@ impl Raw {
     pub(crate) fn call(&self, payload: &[u8]) -> Fallible<Vec<u8>> {
         let mut store = store(&self.engine);
         let task = self.task.instantiate(&mut store)?;
-        let invocation = Invocation {
-            id: ID,
-            task: "noop",
-            enqueued_at_ms: 1,
-            replays: 0,
-            max_attempts: 3,
-            metadata: &[],
-        };
+        let invocation =
+            Invocation { id: ID, task: "noop", enqueued_at_ms: 1, replays: 0, max_attempts: 3, metadata: &[] };
         match task.wasmq_task_handler().call_handle(&mut store, invocation, payload)? {
             Ok(output) => Ok(output),
             Err(failure) => Err(format!("the guest failed: {failure:?}").into()),
@@ -157,7 +158,10 @@ impl Sleeping {
     pub(crate) fn start(&self, payload: &'static [u8]) {
         let (mut store, task) = (store(&self.engine), self.task.clone());
         tokio::task::spawn_local(async move {
-            let task = task.instantiate_async(&mut store).await?;
+            let task = match task.instantiate_async(&mut store).await {
+                Ok(task) => task,
+                Err(error) => return eprintln!("a guest cannot be instantiated: {error:?}"),
+            };
             let invocation = waiting::wasmq::task::types::Invocation {
                 id: ID,
                 task: "slow",
@@ -166,7 +170,8 @@ impl Sleeping {
                 max_attempts: 3,
                 metadata: &[],
             };
-            task.wasmq_task_handler().call_handle(&mut store, invocation, payload).await
+            let answer = task.wasmq_task_handler().call_handle(&mut store, invocation, payload).await;
+            drop(answer.inspect_err(|error| eprintln!("a sleeping guest failed: {error:?}")));
         });
     }
 }

@@ -84,11 +84,16 @@ fn wanted(arguments: Vec<String>) -> Fallible<Wanted> {
             // Cargo passes it to every benchmark.
             "--bench" => {}
             "--quick" => wanted.scale = Scale { concurrency: wanted.scale.concurrency, ..Scale::QUICK },
-            "--concurrency" => wanted.scale.concurrency = arguments.next().ok_or("--concurrency takes a number")?.parse()?,
+            "--concurrency" => {
+                wanted.scale.concurrency = arguments.next().ok_or("--concurrency takes a number")?.parse()?
+            }
             "--only" => wanted.only = arguments.next(),
             "--json" => wanted.json = arguments.next().map(PathBuf::from),
             other => {
-                return Err(format!("unknown option {other}; there are --quick, --only NAME, --concurrency N and --json FILE").into());
+                return Err(format!(
+                    "unknown option {other}; there are --quick, --only NAME, --concurrency N and --json FILE"
+                )
+                .into());
             }
         }
     }

@@ -3,7 +3,7 @@
 //! The raw limit of the latter is a process in which the same guest sleeps as often, and nothing else.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use wasmq::queue::NewInvocation;
@@ -91,7 +91,8 @@ fn memory_while_running(server: &mut Server, wanted: u64) -> Fallible<Memory> {
 }
 
 fn raw_instance_kib() -> Fallible<f64> {
-    let output = Command::new(std::env::current_exe()?).args([ROLE, &MORE.to_string()]).output()?;
+    let output =
+        Command::new(std::env::current_exe()?).args([ROLE, &MORE.to_string()]).stderr(Stdio::inherit()).output()?;
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 

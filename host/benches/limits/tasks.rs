@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::feed::{FEEDERS, feed, payload};
 use crate::guest::Raw;
 use crate::procfs::{self, ThreadTimes};
+use crate::raw_loop::{self, Reached};
 use crate::report::{Figure, Report, Target, median};
 use crate::server::Server;
-use crate::raw_loop::{self, Reached};
 use crate::{Fallible, Scale, directory};
 
 const WARM_UP: usize = 2000;

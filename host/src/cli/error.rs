@@ -158,6 +158,8 @@ const fn queue_code(error: &QueueError) -> (&'static str, Exit) {
         QueueError::PayloadTooLarge { .. } => ("payload-too-large", Exit::Usage),
         QueueError::NothingKept => ("nothing-kept", Exit::Unavailable),
         QueueError::NoServer { .. } => ("no-server", Exit::Unavailable),
+        QueueError::Unavailable(_) => ("unavailable", Exit::Unavailable),
+        QueueError::IsDead(_) => ("is-dead", Exit::Conflict),
         QueueError::Server(_) => ("server", Exit::Failure),
         QueueError::Connection(_) => ("connection", Exit::Failure),
         QueueError::Worker(_) => ("worker", Exit::Failure),
@@ -205,6 +207,7 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         QueueError::PayloadTooLarge { .. } => PAYLOAD_HINT.to_owned(),
         QueueError::NothingKept => "choose the store dir to keep dead tasks".to_owned(),
         QueueError::NoServer { .. } => "start one with `wasmq serve`".to_owned(),
+        QueueError::IsDead(id) => format!("`wasmq dlq delete {id}` gives it up for good"),
         QueueError::Directory { path, .. } => {
             format!("check that {} can be written, or name another one with --data", path.display())
         }

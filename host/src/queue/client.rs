@@ -8,7 +8,7 @@ use std::time::Duration;
 use wasmq_core::InvocationId;
 
 use super::QueueError;
-use crate::clock::Stopwatch;
+use crate::clock::{self, Stopwatch};
 use crate::supervisor::{self, ServerFigures};
 use crate::wire::{Frame, Kind, Reason, Refusal, WireError};
 use crate::worker::Completion;
@@ -57,9 +57,15 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Connects to any server on a data directory; `None` when there is none.
+    /// Connects to one of the servers on a data directory, by lot, so that several share the work;
+    /// `None` when there is none.
     pub(super) fn connect_any(run_dir: &Path) -> Result<Option<Self>, QueueError> {
-        Ok(Self::connect_all(run_dir)?.into_iter().next())
+        let mut clients = Self::connect_all(run_dir)?;
+        if clients.is_empty() {
+            return Ok(None);
+        }
+        let drawn = clock::draw(clients.len());
+        Ok(Some(clients.swap_remove(drawn)))
     }
 
     /// Connects to every server on a data directory.
@@ -136,7 +142,8 @@ pub(super) fn acknowledged(frame: &Frame) -> Result<(), QueueError> {
     Err(match refusal.reason {
         Reason::NoSpace => QueueError::NoSpace(refusal.message),
         Reason::Unknown => QueueError::UnknownId(refusal.message),
-        Reason::Failed | Reason::Stopping | Reason::Malformed => QueueError::Server(refusal.message),
+        Reason::Unavailable => QueueError::Unavailable(refusal.message),
+        Reason::Failed | Reason::Malformed => QueueError::Server(refusal.message),
     })
 }
 

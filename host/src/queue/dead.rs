@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use wasmq_core::{DeadTask, InvocationId, TaskName};
 
-use super::retry::{Component, How, Refused, Retried, RetryReport};
+use super::retry::{Component, How, Refused, Retried, RetryReport, unknown};
 use super::{Inner, QueueError};
 use crate::clock;
 use crate::dlq::{Counts, Cursor, Filter, Group, RemovalReason, Standing};
+use crate::store::StoreKind;
 
 /// How many dead tasks are read, retried or deleted at once.
 const BATCH: usize = 256;
@@ -281,6 +282,10 @@ impl DeadTasks {
 impl Inner {
     fn delete(&self, ids: &[InvocationId]) -> Result<DeleteReport, QueueError> {
         let mut report = DeleteReport::default();
+        if self.options.store == StoreKind::Dir && !self.exists()? {
+            report.refused.extend(unknown(ids));
+            return Ok(report);
+        }
         let mut locked = self.dlq.lock()?;
         self.settle_intents(locked.as_mut())?;
         let mut gone = Vec::new();

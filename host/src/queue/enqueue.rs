@@ -67,15 +67,9 @@ impl Queue {
         let checked = new.into_iter().map(|one| self.inner.check(one)).collect::<Result<Vec<_>, _>>()?;
         let ids = checked.iter().map(|(invocation, _)| invocation.id).collect();
         match self.inner.clients.take(&self.inner.layout.run())? {
-            Some(mut client) => {
-                send_all(&mut client, &checked)?;
-                self.inner.clients.give_back(client);
-            }
+            Some(client) => self.inner.enqueue_through(client, &checked)?,
             None if self.inner.options.store == StoreKind::None => return Err(self.inner.no_server()),
-            None => {
-                self.make_directories()?;
-                self.inner.outside.write(&checked)?;
-            }
+            None => self.inner.enqueue_outside(&checked)?,
         }
         Ok(ids)
     }
@@ -90,31 +84,61 @@ impl Queue {
         let (invocation, payload) = self.inner.check(new)?;
         let mut body = EnqueueBody::new(true);
         body.push(&invocation, &payload);
+        let body = body.finish();
         match Client::connect_any(&self.inner.layout.run())? {
-            Some(mut client) => {
-                client.enqueue(body.finish())?;
-                client.wait()
-            }
-            None => {
-                self.make_directories()?;
-                self.inner.run_here(body.finish())
-            }
+            Some(mut client) => match client.enqueue(body.clone()) {
+                Ok(()) => client.wait(),
+                Err(QueueError::Unavailable(_)) => self.inner.run_here(body),
+                Err(error) => Err(error),
+            },
+            None => self.inner.run_here(body),
         }
     }
 }
 
-fn send_all(client: &mut Client, checked: &[(Invocation, Vec<u8>)]) -> Result<(), QueueError> {
+/// Sends everything in frames of a bounded size; `acknowledged` says how many are safe, also when
+/// this fails.
+fn send_all(
+    client: &mut Client,
+    checked: &[(Invocation, Vec<u8>)],
+    acknowledged: &mut usize,
+) -> Result<(), QueueError> {
     let mut body = EnqueueBody::new(false);
-    for (invocation, payload) in checked {
+    for (index, (invocation, payload)) in checked.iter().enumerate() {
         if !body.is_empty() && body.len() + payload.len() > FRAME_BYTES {
             client.enqueue(std::mem::replace(&mut body, EnqueueBody::new(false)).finish())?;
+            *acknowledged = index;
         }
         body.push(invocation, payload);
     }
-    if body.is_empty() { Ok(()) } else { client.enqueue(body.finish()) }
+    if !body.is_empty() {
+        client.enqueue(body.finish())?;
+    }
+    *acknowledged = checked.len();
+    Ok(())
 }
 
 impl Inner {
+    /// Through a server; what it does not take because it stops goes into a log of this process.
+    fn enqueue_through(&self, mut client: Client, checked: &[(Invocation, Vec<u8>)]) -> Result<(), QueueError> {
+        let mut acknowledged = 0;
+        match send_all(&mut client, checked, &mut acknowledged) {
+            Ok(()) => {
+                self.clients.give_back(client);
+                Ok(())
+            }
+            Err(QueueError::Unavailable(_)) if self.options.store == StoreKind::Dir => {
+                self.enqueue_outside(checked.get(acknowledged..).unwrap_or_default())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn enqueue_outside(&self, checked: &[(Invocation, Vec<u8>)]) -> Result<(), QueueError> {
+        self.make_directories()?;
+        Ok(self.outside.write(checked)?)
+    }
+
     pub(super) fn no_server(&self) -> QueueError {
         QueueError::NoServer { data_dir: self.options.data_dir.clone() }
     }
@@ -145,6 +169,7 @@ impl Inner {
 
     /// Runs one invocation in this process, to its end.
     fn run_here(&self, body: Vec<u8>) -> Result<Completion, QueueError> {
+        self.make_directories()?;
         let config = WorkerConfig {
             data_dir: self.options.data_dir.clone(),
             store: self.options.store,

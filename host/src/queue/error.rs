@@ -93,6 +93,12 @@ pub enum QueueError {
         /// The data directory.
         data_dir: PathBuf,
     },
+    /// The invocation is a dead task.
+    #[error("{0} is a dead task and not live")]
+    IsDead(InvocationId),
+    /// A server takes nothing at the moment, because it stops or its workers are being started again.
+    #[error("the server takes nothing at the moment: {0}")]
+    Unavailable(String),
     /// A server refused.
     #[error("the server refused: {0}")]
     Server(String),

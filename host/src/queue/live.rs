@@ -212,11 +212,11 @@ impl Queue {
             return if clients.is_empty() {
                 inner.cancel_offline(id)
             } else {
-                Err(QueueError::Server(format!("{id} is between two workers; try again in a second")))
+                Err(QueueError::Unavailable(format!("{id} is between two workers; try again in a second")))
             };
         }
         if inner.options.store == StoreKind::Dir && inner.dlq.get(id)?.is_some() {
-            return Err(QueueError::Server(format!("{id} is a dead task; delete it with: wasmq dlq delete {id}")));
+            return Err(QueueError::IsDead(id));
         }
         Err(QueueError::UnknownId(id.to_string()))
     }

@@ -43,7 +43,7 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -154,15 +154,7 @@ impl Queue {
     /// # Errors
     /// When it cannot be made; the error names the directory and says why.
     pub fn make_directories(&self) -> Result<(), QueueError> {
-        if self.inner.made_directories.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let layout = &self.inner.layout;
-        for path in [layout.root().to_owned(), layout.journal(), layout.dlq(), layout.run()] {
-            self.inner.disk.create_dir_all(&path).map_err(|source| QueueError::Directory { path, source })?;
-        }
-        self.inner.made_directories.store(true, Ordering::Relaxed);
-        Ok(())
+        self.inner.make_directories()
     }
 
     /// The dead letter queue.
@@ -173,7 +165,7 @@ impl Queue {
 
     /// Where the queue is.
     #[must_use]
-    pub fn data_dir(&self) -> &std::path::Path {
+    pub fn data_dir(&self) -> &Path {
         &self.inner.options.data_dir
     }
 
@@ -187,10 +179,44 @@ impl Queue {
     }
 }
 
-fn refuse_what_is_no_directory(disk: &dyn Disk, path: &std::path::Path) -> Result<(), QueueError> {
+impl Inner {
+    fn make_directories(&self) -> Result<(), QueueError> {
+        if self.made_directories.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let layout = &self.layout;
+        for path in [layout.root().to_owned(), layout.journal(), layout.dlq(), layout.run()] {
+            self.disk.create_dir_all(&path).map_err(|source| QueueError::Directory { path, source })?;
+        }
+        self.made_directories.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether there is a data directory at all.
+    fn exists(&self) -> Result<bool, QueueError> {
+        let path = self.layout.root();
+        let stat = self.disk.stat(path).map_err(|source| QueueError::Directory { path: path.to_owned(), source })?;
+        Ok(stat.is_some())
+    }
+}
+
+/// A file in the place of the directory, or a link that leads nowhere, is told apart from an empty place:
+/// behind the link may be a disk that is not mounted.
+fn refuse_what_is_no_directory(disk: &dyn Disk, path: &Path) -> Result<(), QueueError> {
     let wrong = |source| QueueError::Directory { path: path.to_owned(), source };
     match disk.stat(path).map_err(wrong)? {
         Some(stat) if stat.kind != EntryKind::Dir => Err(wrong(std::io::ErrorKind::NotADirectory.into())),
-        _ => Ok(()),
+        Some(_) => Ok(()),
+        None if is_listed(disk, path) => {
+            let message = "it is a link to something that is not there";
+            Err(wrong(std::io::Error::new(std::io::ErrorKind::NotFound, message)))
+        }
+        None => Ok(()),
     }
+}
+
+fn is_listed(disk: &dyn Disk, path: &Path) -> bool {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = disk.list(parent).unwrap_or_default();
+    entries.iter().any(|entry| Some(entry.name.as_os_str()) == path.file_name())
 }

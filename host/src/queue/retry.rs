@@ -25,6 +25,7 @@ use crate::clock;
 use crate::dlq::{LockedDlq, RemovalReason, Standing};
 use crate::journal::{self, OutsideLog};
 use crate::registry::Unresolved;
+use crate::store::StoreKind;
 
 /// Which component a replay runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -102,6 +103,11 @@ pub(super) struct How {
     pub(super) dry_run: bool,
 }
 
+/// The answer for ids where there is nothing at all.
+pub(super) fn unknown(ids: &[InvocationId]) -> impl Iterator<Item = Refused> {
+    ids.iter().map(|id| Refused { id: *id, error: QueueError::UnknownId(id.to_string()) })
+}
+
 struct Planned {
     dead: Box<DeadTask>,
     pin: Pin,
@@ -112,6 +118,10 @@ impl Inner {
     /// Retries a batch of ids.
     pub(super) fn retry(&self, ids: &[InvocationId], how: &How) -> Result<RetryReport, QueueError> {
         let mut report = RetryReport::default();
+        if self.options.store == StoreKind::Dir && !self.exists()? {
+            report.refused.extend(unknown(ids));
+            return Ok(report);
+        }
         let mut locked = self.dlq.lock()?;
         self.settle_intents(locked.as_mut())?;
         let mut planned = Vec::new();

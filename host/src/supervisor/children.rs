@@ -66,6 +66,7 @@ async fn watch(
     mut killed: oneshot::Receiver<()>,
     events: UnboundedSender<Event>,
 ) {
+    let mut asked_to_die = false;
     loop {
         tokio::select! {
             frame = Frame::read_async(&mut reader) => match frame {
@@ -74,17 +75,19 @@ async fn watch(
                 }
                 Ok(None) | Err(_) => break,
             },
-            _ = &mut killed => {
+            _ = &mut killed, if !asked_to_die => {
+                asked_to_die = true;
                 let _ = child.start_kill();
-                break;
             }
         }
     }
-    let status = tokio::select! {
-        status = child.wait() => status,
-        _ = killed => {
-            let _ = child.start_kill();
-            child.wait().await
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status,
+            _ = &mut killed, if !asked_to_die => {
+                asked_to_die = true;
+                let _ = child.start_kill();
+            }
         }
     };
     let ended = status.map_or_else(|error| error.to_string(), |status| status.to_string());

@@ -23,6 +23,8 @@ const STEADY: Duration = Duration::from_secs(10);
 
 /// A backlog below this is not worth handing over.
 const HAND_OVER_FROM: u64 = 500;
+/// How long a worker is left alone after it was asked to hand work over.
+const HAND_OVER_PAUSE: Duration = Duration::from_millis(300);
 /// The most invocations of one hand-over.
 const HAND_OVER_MOST: u64 = 20_000;
 
@@ -79,6 +81,8 @@ struct Slot {
     figures: WorkerFigures,
     /// Invocations routed here since the last figures.
     routed: u64,
+    /// When it was last asked to hand work over.
+    asked_to_hand_over: Option<Stopwatch>,
 }
 
 struct Pending {
@@ -126,6 +130,7 @@ impl Hub {
                 pause: RESTART_PAUSE.0,
                 figures: WorkerFigures::default(),
                 routed: 0,
+                asked_to_hand_over: None,
             });
             self.start_worker(slot);
         }
@@ -223,7 +228,7 @@ impl Hub {
             Kind::Enqueue | Kind::Cancel if self.stops > 0 => {
                 self.answer(
                     client,
-                    Frame::refused(frame.request, Reason::Stopping, "the server is stopping; nothing was done"),
+                    Frame::refused(frame.request, Reason::Unavailable, "the server is stopping; nothing was done"),
                 );
             }
             Kind::Enqueue => self.route_enqueue(client, frame),
@@ -244,7 +249,7 @@ impl Hub {
                 client,
                 Frame::refused(
                     frame.request,
-                    Reason::Failed,
+                    Reason::Unavailable,
                     "no worker is running at the moment; nothing was enqueued",
                 ),
             );
@@ -279,7 +284,7 @@ impl Hub {
             if let Ok(figures) = serde_json::from_slice(&frame.body) {
                 slot.figures = figures;
                 slot.routed = 0;
-                self.balance(incarnation.slot);
+                self.balance();
             }
             return;
         }
@@ -297,20 +302,26 @@ impl Hub {
     }
 
     /// When a worker has a long backlog and another has nothing to do, half of it is handed over.
-    fn balance(&self, busy: usize) {
-        let Some(slot) = self.slots.get(busy) else { return };
-        let ready = slot.figures.counts.ready;
+    fn balance(&mut self) {
         let is_idle = |slot: &Slot| {
             let counts = slot.figures.counts;
             slot.worker.is_some() && counts.ready + counts.running + slot.routed == 0 && !slot.figures.log.is_empty()
         };
-        if ready < HAND_OVER_FROM || !self.slots.iter().any(is_idle) {
+        if !self.slots.iter().any(is_idle) {
             return;
         }
-        let mut body = Vec::new();
-        Encoder(&mut body).uint((ready / 2).min(HAND_OVER_MOST));
-        if let Some(worker) = &slot.worker {
-            let _ = worker.frames.send(Frame::new(Kind::HandOver, 0, body));
+        for slot in &mut self.slots {
+            let ready = slot.figures.counts.ready;
+            let asked = slot.asked_to_hand_over.is_some_and(|since| since.elapsed() < HAND_OVER_PAUSE);
+            if ready < HAND_OVER_FROM || asked {
+                continue;
+            }
+            let mut body = Vec::new();
+            Encoder(&mut body).uint((ready / 2).min(HAND_OVER_MOST));
+            if let Some(worker) = &slot.worker {
+                let _ = worker.frames.send(Frame::new(Kind::HandOver, 0, body));
+                slot.asked_to_hand_over = Some(Stopwatch::start());
+            }
         }
     }
 

@@ -31,7 +31,7 @@ impl Keeper {
     pub(super) fn take_in(&mut self, frame: Frame) -> Result<(), JournalError> {
         match frame.kind {
             Kind::Enqueue if self.draining.is_some() => {
-                self.refuse(frame.request, Reason::Stopping, "the worker is stopping; nothing was enqueued");
+                self.refuse(frame.request, Reason::Unavailable, "the worker is stopping; nothing was enqueued");
             }
             Kind::Enqueue => return self.enqueue(&frame),
             Kind::Cancel => return self.cancel(&frame),

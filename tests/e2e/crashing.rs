@@ -147,14 +147,12 @@ fn two_hundred_are_done_although_workers_are_killed_again_and_again() {
     let world = World::new();
     world.deploy("slow", &["--max-attempts", "20"]);
     let server = world.serve(&["--workers", "2", "--concurrency", "4"]);
-    let mut restarts = 0;
-    for round in 0..4 {
+    for round in 1..=4 {
         enqueue_batch(&world, "slow", &vec!["40".to_owned(); 50]);
         until("some run", || !running(&world).is_empty());
         let workers = world.workers();
         kill(workers[round % workers.len()]);
-        restarts += 1;
-        until("it was seen", || figures(&world, "restarts").iter().sum::<u64>() == restarts);
+        until("it was seen", || figures(&world, "restarts").iter().sum::<u64>() == round as u64);
     }
     world.until_done();
     assert!(world.dead().is_empty(), "{:?}", world.dead());

@@ -2,7 +2,8 @@
 //! for longer than an epoch tick.
 //!
 //! Invariant: every dispatched attempt is reported to the keeper exactly once. Reports are sent in
-//! batches: those of all attempts that ended before the executor had time to look up.
+//! batches: when a quarter of the places is free again, so that the keeper refills them while the
+//! others still run, and when the executor has nothing else to do.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,6 +18,9 @@ use wasmq_core::{AttemptReport, InvocationId, Settings, TaskName, Timestamp};
 
 use super::keeper::Command;
 use crate::runtime::{Cancel, Facts, Input, Limits, Prepared, Runtime};
+
+/// The most ended attempts of one report.
+const LARGEST_BATCH: usize = 64;
 
 /// Everything an attempt needs.
 pub(super) struct Dispatch {
@@ -66,6 +70,9 @@ struct Shared {
     finished: RefCell<Vec<Finished>>,
     handles: RefCell<HashMap<InvocationId, (u32, AbortHandle)>>,
     some_finished: Notify,
+    keeper: Sender<Command>,
+    /// How many ended attempts are reported at the latest.
+    batch: usize,
 }
 
 impl Shared {
@@ -75,6 +82,9 @@ impl Shared {
             self.some_finished.notify_one();
         }
         finished.push(Finished { id, attempt, end });
+        if finished.len() >= self.batch {
+            let _ = self.keeper.send(Command::Finished(std::mem::take(&mut *finished)));
+        }
     }
 
     fn abort(&self, id: InvocationId) {
@@ -93,7 +103,8 @@ impl Shared {
 pub(super) fn run(
     runtime: Arc<Runtime>,
     orders: UnboundedReceiver<ToExecutor>,
-    keeper: &Sender<Command>,
+    keeper: Sender<Command>,
+    concurrency: u32,
 ) -> std::io::Result<()> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = Rc::new(Shared {
@@ -101,11 +112,13 @@ pub(super) fn run(
         finished: RefCell::default(),
         handles: RefCell::default(),
         some_finished: Notify::new(),
+        keeper,
+        batch: (concurrency as usize / 4).clamp(1, LARGEST_BATCH),
     });
     LocalSet::new().block_on(&tokio, async {
         tokio::select! {
             () = take_orders(&shared, orders) => {}
-            () = report(&shared, keeper) => {}
+            () = report(&shared) => {}
         }
     });
     Ok(())
@@ -158,11 +171,11 @@ async fn attempt_once(runtime: &Runtime, dispatch: &Dispatch) -> AttemptReport {
 
 /// Wakes after at least one attempt has ended. It is queued behind the attempts that are ready to
 /// run, so under load it finds many.
-async fn report(shared: &Shared, keeper: &Sender<Command>) {
+async fn report(shared: &Shared) {
     loop {
         shared.some_finished.notified().await;
         let finished = std::mem::take(&mut *shared.finished.borrow_mut());
-        if !finished.is_empty() && keeper.send(Command::Finished(finished)).is_err() {
+        if !finished.is_empty() && shared.keeper.send(Command::Finished(finished)).is_err() {
             return;
         }
     }

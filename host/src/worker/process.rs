@@ -145,7 +145,7 @@ fn run_keeper(
     let runtime = Arc::new(Runtime::new(&runtime_options)?);
     let dlq = open_dlq(config, &disk)?;
     let (live, log) = open_live(config, &disk, &layout)?;
-    let helpers = start_helpers(&runtime, &registry, &dlq, commands)?;
+    let helpers = start_helpers(config.concurrency, &runtime, &registry, &dlq, commands)?;
     let options = KeeperOptions {
         concurrency: config.concurrency.max(1) as usize,
         grace: Duration::from_millis(config.grace_ms),
@@ -215,6 +215,7 @@ struct Helpers {
 
 /// Starts the threads that work for the keeper. They end when the keeper drops its ends.
 fn start_helpers(
+    concurrency: u32,
     runtime: &Arc<Runtime>,
     registry: &Arc<Registry>,
     dlq: &Arc<dyn DeadTaskStore>,
@@ -222,7 +223,7 @@ fn start_helpers(
 ) -> std::io::Result<Helpers> {
     let (executor, orders) = tokio::sync::mpsc::unbounded_channel();
     let (to_keeper, on_executor) = (commands.clone(), Arc::clone(runtime));
-    spawn("executor", move || executor::run(on_executor, orders, &to_keeper))?;
+    spawn("executor", move || executor::run(on_executor, orders, to_keeper, concurrency))?;
     let (undertaker, batches) = channel();
     let (to_keeper, dlq) = (commands.clone(), Arc::clone(dlq));
     spawn("undertaker", move || undertaker::run(&dlq, &batches, &to_keeper))?;

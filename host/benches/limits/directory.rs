@@ -9,8 +9,6 @@ use crate::{Fallible, guest};
 
 /// The task that every measurement runs.
 pub(crate) const TASK: &str = "noop";
-/// Sleeps as long as its payload says.
-pub(crate) const SLOW: &str = "slow";
 
 /// A new directory below the build's own.
 pub(crate) fn temporary() -> Fallible<tempfile::TempDir> {

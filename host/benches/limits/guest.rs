@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use wasmtime::component::{Component, Linker, ResourceTable};
+use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store, StoreLimits,
     StoreLimitsBuilder,
@@ -76,6 +76,9 @@ impl WasiView for Host {
     }
 }
 
+impl bindings::wasmq::task::types::Host for Host {}
+impl waiting::wasmq::task::types::Host for Host {}
+
 /// A guest that is ready to be run.
 pub(crate) struct Raw {
     engine: Engine,
@@ -98,7 +101,7 @@ impl Raw {
         let component = Component::new(&engine, component(name)?)?;
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_sync(&mut linker)?;
-        linker.define_unknown_imports_as_traps(&component)?;
+        bindings::wasmq::task::types::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
         let task = TaskPre::new(linker.instantiate_pre(&component)?)?;
         Ok(Self { engine, task })
     }
@@ -149,7 +152,7 @@ impl Sleeping {
         let component = Component::new(&engine, component(name)?)?;
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-        linker.define_unknown_imports_as_traps(&component)?;
+        waiting::wasmq::task::types::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
         let task = waiting::TaskPre::new(linker.instantiate_pre(&component)?)?;
         Ok(Self { engine, task })
     }

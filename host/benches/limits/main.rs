@@ -7,7 +7,7 @@
 //! One JSON document goes to stdout (or to `--json FILE`), a table for people to stderr.
 //!
 //! ```text
-//! cargo bench -p wasmq                      everything, about two minutes
+//! cargo bench -p wasmq                      everything, about three minutes
 //! cargo bench -p wasmq -- --quick           small counts, to see that it works
 //! cargo bench -p wasmq -- --only tasks      enqueue, tasks, drain or memory
 //! cargo bench -p wasmq -- --concurrency 64  attempts at the same time in a worker

@@ -16,19 +16,28 @@
 //! Invariants: no invocation is lost or doubled by a crash between any two steps; a log that cannot
 //! be read is left where it is and reported; damaged places are kept beside it before it goes.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use wasmq_core::state::{Entry, Ledger};
 use wasmq_core::{InvocationId, Timestamp, event};
 use wasmq_wal::disk::{Disk, OpenMode};
-use wasmq_wal::{Claim as LogClaim, Listing, Orphan, Record, RecordRef, ScanReport, WalId};
+use wasmq_wal::{Claim as LogClaim, Orphan, Record, RecordRef, ScanReport, WalId};
 
 use super::disk::{DiskJournal, payload_in};
 use super::hand_over::{is_for_others, pending_from, settle_pending};
 use super::schedule::inline;
 use super::{Adopted, Enqueued, JournalError, Payload, ReplayHook};
+use crate::clock::Stopwatch;
+
+/// How long one call adopts before it lets the worker do something else.
+const AT_A_TIME: Duration = Duration::from_millis(100);
+
+/// How the lock file of a worker begins. Nobody else hands work over.
+pub(crate) const WORKER: &str = "worker";
 
 /// The word in a lock file that makes its log void.
 const ADOPTED_BY: &str = "adopted-by ";
@@ -64,14 +73,16 @@ pub(super) fn apply(ledger: &mut Ledger<Payload>, record: &Record<'_>) {
     }
 }
 
-/// Adopts every log in the journal's directory whose lock is free.
+/// Adopts every log in the journal's directory whose lock is free, for a moment at a time: what was
+/// adopted should start before a thousand further logs are.
 pub(super) fn adopt_free_logs(
     journal: &mut DiskJournal,
     now: Timestamp,
     replayed: &mut ReplayHook<'_>,
 ) -> Result<Adopted, JournalError> {
     let mut adopted = Adopted::default();
-    while adopt_pass(journal, now, replayed, &mut adopted)? {}
+    let since = Stopwatch::start();
+    while adopt_pass(journal, now, replayed, since, &mut adopted)? {}
     Ok(adopted)
 }
 
@@ -81,19 +92,26 @@ fn adopt_pass(
     journal: &mut DiskJournal,
     now: Timestamp,
     replayed: &mut ReplayHook<'_>,
+    since: Stopwatch,
     adopted: &mut Adopted,
 ) -> Result<bool, JournalError> {
     let listing = wasmq_wal::list(journal.disk.as_ref(), &journal.dir)?;
+    let known: HashSet<WalId> = listing.wals.iter().map(|log| log.id).collect();
     let (mut waiting, mut taken) = (false, false);
     for log in &listing.wals {
         if log.id == journal.id || is_for_others(journal, log.id) {
             continue;
         }
-        if is_evidence(journal, log.id, &listing) || awaits_its_source(journal, log.id, &listing) {
+        if since.elapsed() > AT_A_TIME {
+            adopted.more = true;
+            return Ok(false);
+        }
+        let text = lock_text(journal.disk.as_ref(), &journal.dir, log.id).unwrap_or_default();
+        if is_evidence(journal, &text, &known) || awaits_its_source(&text, &known) {
             waiting = true;
             continue;
         }
-        match wasmq_wal::claim(Arc::clone(&journal.disk), &journal.dir, log.id) {
+        match wasmq_wal::claim_listed(Arc::clone(&journal.disk), &journal.dir, log) {
             Ok(LogClaim::Claimed(orphan)) => taken |= adopt_one(journal, orphan, now, replayed, adopted)?,
             Ok(LogClaim::Held | LogClaim::Gone) => {}
             Err(error) => tracing::error!(log = %log.id, %error, "a log cannot be taken over and was left alone"),
@@ -104,16 +122,14 @@ fn adopt_pass(
 
 /// Whether the lock file of a void log is still needed: it says that the copies in another log, which
 /// is still there, are valid.
-fn is_evidence(journal: &DiskJournal, id: WalId, listing: &Listing) -> bool {
-    let adopter = lock_text(journal.disk.as_ref(), &journal.dir, id).as_deref().and_then(adopter_of);
-    adopter.is_some_and(|adopter| adopter != journal.id && listing.wals.iter().any(|log| log.id == adopter))
+fn is_evidence(journal: &DiskJournal, lock_text: &str, known: &HashSet<WalId>) -> bool {
+    adopter_of(lock_text).is_some_and(|adopter| adopter != journal.id && known.contains(&adopter))
 }
 
 /// Whether a log was written by a hand-over that is not complete, and its source, which decides, is
 /// still there.
-fn awaits_its_source(journal: &DiskJournal, id: WalId, listing: &Listing) -> bool {
-    let source = lock_text(journal.disk.as_ref(), &journal.dir, id).as_deref().and_then(pending_from);
-    source.is_some_and(|source| listing.wals.iter().any(|log| log.id == source))
+fn awaits_its_source(lock_text: &str, known: &HashSet<WalId>) -> bool {
+    pending_from(lock_text).is_some_and(|source| known.contains(&source))
 }
 
 fn adopt_one(
@@ -127,7 +143,9 @@ fn adopt_one(
         delete(orphan);
         return Ok(true);
     }
-    settle_pending(&journal.disk, &journal.dir, orphan.id())?;
+    if orphan.lock_text().starts_with(WORKER) {
+        settle_pending(&journal.disk, &journal.dir, orphan.id())?;
+    }
     let Replayed { ledger, report } = match replay(journal, &orphan) {
         Ok(replayed) => replayed,
         Err(error) => {
@@ -184,7 +202,9 @@ fn is_named_as_adopter(journal: &DiskJournal, id: WalId) -> Result<bool, Journal
 
 fn keep_damage(journal: &DiskJournal, orphan: &Orphan, report: &ScanReport) {
     if let Some(torn) = &report.torn {
-        tracing::warn!(log = %orphan.id(), offset = torn.offset, bytes = torn.bytes, "the torn end of a log was dropped; nothing in it was acknowledged");
+        let kept = wasmq_wal::quarantine(journal.disk.as_ref(), &torn.path, torn.offset, torn.bytes);
+        tracing::warn!(log = %orphan.id(), offset = torn.offset, bytes = torn.bytes, ?kept,
+            "the end of a log is no whole record, as a cut write leaves it or damage; it was set aside and the rest was read");
     }
     for damage in &report.damaged {
         match wasmq_wal::quarantine(journal.disk.as_ref(), &damage.path, damage.offset, damage.bytes) {

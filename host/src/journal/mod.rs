@@ -7,7 +7,7 @@
 //! Deliberately absent: the dead letter queue, the registry, threads, and the decision what happens
 //! after an attempt (that is `wasmq_core::retry`).
 
-mod adopt;
+pub(crate) mod adopt;
 mod disk;
 mod error;
 mod hand_over;
@@ -189,6 +189,8 @@ pub struct Adopted {
     pub invocations: u64,
     /// Those that were running when their worker died.
     pub suspects: Vec<InvocationId>,
+    /// Whether more logs wait; the call took long enough.
+    pub more: bool,
 }
 
 /// Is told of the replays (id and how often it has been replayed) that an adopted log holds.

@@ -3,7 +3,7 @@
 //! Invariant: reading takes no lock and changes nothing, so it works beside running workers; what it
 //! returns was true at some moment during the call.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use wasmq_core::event::Outcome;
 use wasmq_core::state::{Entry, Ledger};
 use wasmq_core::{Invocation, InvocationId, event};
 use wasmq_wal::disk::{Disk, LockAttempt};
-use wasmq_wal::{Claim as LogClaim, Options, Record, Stranger, StrangerKind, Wal, WalId};
+use wasmq_wal::{Claim as LogClaim, Options, Record, Stranger, StrangerKind, Wal, WalId, WalListing};
 
 use super::adopt::{adopter_of, apply, lock_text};
 use super::disk::{new_log_id, payload_in};
@@ -51,17 +51,23 @@ pub fn read_all(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Snapshot, JournalErr
     let mut snapshot = Snapshot::default();
     let listing = wasmq_wal::list(disk.as_ref(), dir)?;
     snapshot.problems.extend(listing.strangers.iter().map(describe_stranger));
-    let mut adopters: HashMap<WalId, WalId> = HashMap::new();
+    snapshot.problems.extend(listing.quarantined.iter().map(|path| {
+        format!("{} holds bytes of a damaged log that were set aside; look at them and remove the file", path.display())
+    }));
+    let (mut adopters, mut pending) = (HashMap::new(), HashSet::new());
     for log in &listing.wals {
-        if let Some(adopter) = lock_text(disk.as_ref(), dir, log.id).as_deref().and_then(adopter_of) {
+        let text = lock_text(disk.as_ref(), dir, log.id).unwrap_or_default();
+        if let Some(adopter) = adopter_of(&text) {
             adopters.insert(log.id, adopter);
+        }
+        if pending_from(&text).is_some() {
+            pending.insert(log.id);
         }
     }
     for log in &listing.wals {
-        let pending = lock_text(disk.as_ref(), dir, log.id).as_deref().and_then(pending_from).is_some();
-        if !adopters.contains_key(&log.id) && !pending {
+        if !adopters.contains_key(&log.id) && !pending.contains(&log.id) {
             let named = adopters.values().any(|adopter| *adopter == log.id);
-            read_one(disk, dir, log.id, named, &mut snapshot);
+            read_one(disk, dir, log, named, &mut snapshot);
         }
     }
     Ok(snapshot)
@@ -78,7 +84,8 @@ fn describe_stranger(stranger: &Stranger) -> String {
     }
 }
 
-fn read_one(disk: &Arc<dyn Disk>, dir: &Path, id: WalId, named_as_adopter: bool, snapshot: &mut Snapshot) {
+fn read_one(disk: &Arc<dyn Disk>, dir: &Path, log: &WalListing, named_as_adopter: bool, snapshot: &mut Snapshot) {
+    let id = log.id;
     let lock_path = dir.join(wasmq_wal::lock_file_name(id));
     let owned = matches!(disk.try_lock_existing(&lock_path), Ok(LockAttempt::Held));
     if owned {
@@ -86,8 +93,9 @@ fn read_one(disk: &Arc<dyn Disk>, dir: &Path, id: WalId, named_as_adopter: bool,
     } else {
         snapshot.free_logs += 1;
     }
+    let listed: Vec<u32> = log.segments.iter().map(|segment| segment.sequence).collect();
     let mut ledger: Ledger<Payload> = Ledger::default();
-    match wasmq_wal::scan(disk.as_ref(), dir, id, &mut |record: Record<'_>| {
+    match wasmq_wal::scan_listed(disk.as_ref(), dir, id, &listed, &mut |record: Record<'_>| {
         apply(&mut ledger, &record);
         ControlFlow::Continue(())
     }) {

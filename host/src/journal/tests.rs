@@ -39,7 +39,7 @@ fn journal(disk: &SimDisk) -> Result<DiskJournal, JournalError> {
         path: DIR.into(),
         source,
     })?;
-    DiskJournal::create(disk, Path::new(DIR), "test", small_segments())
+    DiskJournal::create(disk, Path::new(DIR), "worker, test", small_segments())
 }
 
 fn started(attempt: u32) -> Started {

@@ -8,9 +8,10 @@ use std::num::NonZeroU32;
 use wasmq_core::invocation::{MAX_PRIORITY, Pin, check_metadata};
 use wasmq_core::{Invocation, InvocationId, TaskName, Timestamp};
 
-use super::client::{Client, acknowledged, completion};
+use super::client::{Client, completion};
 use super::{Inner, Queue, QueueError};
 use crate::clock;
+use crate::registry::Tasks;
 use crate::store::StoreKind;
 use crate::wire::{EnqueueBody, Frame, Kind};
 use crate::worker::{Completion, EmbeddedWorker, WorkerConfig};
@@ -64,7 +65,8 @@ impl Queue {
     /// As [`Queue::enqueue`]. All are checked before any is enqueued; when a server fails in the
     /// middle of a very large batch, the part it acknowledged stays enqueued.
     pub fn enqueue_all(&self, new: Vec<NewInvocation>) -> Result<Vec<InvocationId>, QueueError> {
-        let checked = new.into_iter().map(|one| self.inner.check(one)).collect::<Result<Vec<_>, _>>()?;
+        let tasks = self.inner.registry.tasks()?;
+        let checked = new.into_iter().map(|one| self.inner.check(one, &tasks)).collect::<Result<Vec<_>, _>>()?;
         let ids = checked.iter().map(|(invocation, _)| invocation.id).collect();
         match self.inner.clients.take(&self.inner.layout.run())? {
             Some(client) => self.inner.enqueue_through(client, &checked)?,
@@ -74,24 +76,33 @@ impl Queue {
         Ok(ids)
     }
 
-    /// Enqueues one invocation and waits for its end, over all its attempts. Without a server it is
-    /// run inside this process.
+    /// Enqueues one invocation and waits for its end, over all its attempts. `accepted` is told the id
+    /// as soon as the invocation is safe. Without a server it is run inside this process, and SIGTERM
+    /// or SIGINT meanwhile puts an unfinished attempt back without counting it.
     ///
     /// # Errors
     /// As [`Queue::enqueue`]; and when the server goes away while it is waited for. The invocation
     /// then goes on without the waiter.
-    pub fn enqueue_and_wait(&self, new: NewInvocation) -> Result<Completion, QueueError> {
-        let (invocation, payload) = self.inner.check(new)?;
+    pub fn enqueue_and_wait(
+        &self,
+        new: NewInvocation,
+        accepted: &mut dyn FnMut(InvocationId),
+    ) -> Result<Completion, QueueError> {
+        let (invocation, payload) = self.inner.check(new, &self.inner.registry.tasks()?)?;
+        let mut accepted = || accepted(invocation.id);
         let mut body = EnqueueBody::new(true);
         body.push(&invocation, &payload);
         let body = body.finish();
         match Client::connect_any(&self.inner.layout.run())? {
             Some(mut client) => match client.enqueue(body.clone()) {
-                Ok(()) => client.wait(),
-                Err(QueueError::Unavailable(_)) => self.inner.run_here(body),
+                Ok(()) => {
+                    accepted();
+                    client.wait()
+                }
+                Err(QueueError::Unavailable(_)) => self.inner.run_here(body, &mut accepted),
                 Err(error) => Err(error),
             },
-            None => self.inner.run_here(body),
+            None => self.inner.run_here(body, &mut accepted),
         }
     }
 }
@@ -144,13 +155,12 @@ impl Inner {
     }
 
     /// Everything that can be wrong with a request is found here, before anything is written.
-    fn check(&self, new: NewInvocation) -> Result<(Invocation, Vec<u8>), QueueError> {
+    fn check(&self, new: NewInvocation, tasks: &Tasks) -> Result<(Invocation, Vec<u8>), QueueError> {
         let found = new.payload.len() as u64;
         if found > self.options.payload_limit {
             return Err(QueueError::PayloadTooLarge { found, limit: self.options.payload_limit });
         }
         check_metadata(&new.metadata)?;
-        let tasks = self.registry.tasks()?;
         let pin = match new.component.as_deref() {
             None | Some("current") => {
                 tasks.get(&new.task).ok_or_else(|| self.unknown_task(&new.task))?;
@@ -168,7 +178,7 @@ impl Inner {
     }
 
     /// Runs one invocation in this process, to its end.
-    fn run_here(&self, body: Vec<u8>) -> Result<Completion, QueueError> {
+    fn run_here(&self, body: Vec<u8>, accepted: &mut dyn FnMut()) -> Result<Completion, QueueError> {
         self.make_directories()?;
         let config = WorkerConfig {
             data_dir: self.options.data_dir.clone(),
@@ -179,7 +189,7 @@ impl Inner {
         };
         let worker = EmbeddedWorker::start(config).map_err(|error| QueueError::Worker(error.to_string()))?;
         worker.send(Frame::new(Kind::Enqueue, 1, body));
-        let ended = wait_for_end(&worker);
+        let ended = wait_for_end(&worker, accepted);
         let stopped = worker.stop();
         match (ended, stopped) {
             (Ok(completion), _) => Ok(completion),
@@ -189,11 +199,11 @@ impl Inner {
     }
 }
 
-fn wait_for_end(worker: &EmbeddedWorker) -> Result<Completion, QueueError> {
+fn wait_for_end(worker: &EmbeddedWorker, accepted: &mut dyn FnMut()) -> Result<Completion, QueueError> {
     while let Some(frame) = worker.next_answer() {
         match frame.kind {
             Kind::Figures => {}
-            Kind::Ack => acknowledged(&frame)?,
+            Kind::Ack => accepted(),
             _ => return completion(&frame),
         }
     }

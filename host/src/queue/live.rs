@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use wasmq_core::state::{Phase, Suspicion};
-use wasmq_core::{Attempt, DeadTask, InvocationId, TaskName, Timestamp};
+use wasmq_core::{Attempt, DeadTask, Invocation, InvocationId, TaskName, Timestamp};
 
 use super::client::Client;
 use super::{Inner, Queue, QueueError};
@@ -138,6 +138,13 @@ impl Queue {
         }
         status.free_logs = snapshot.free_logs;
         status.problems = snapshot.problems;
+        status.problems.extend(inner.registry.tasks().err().map(|error| error.to_string()));
+        if !inner.exists()? {
+            status.problems.push(format!(
+                "{} does not exist; nothing was ever deployed or enqueued there",
+                inner.layout.root().display()
+            ));
+        }
         let damaged = inner.dlq.damage()?;
         status.problems.extend(damaged.iter().map(|place| {
             format!(
@@ -276,13 +283,20 @@ impl Inner {
             Phase::Running(started) if live.owned => LivePhase::Running { since: started.at },
             Phase::Running(_) => LivePhase::Orphaned,
             Phase::Queued { due } if *due > now => LivePhase::Delayed,
-            Phase::Queued { .. } => {
-                match self.registry.tasks().map(|tasks| tasks.resolve(&invocation.task, &invocation.pin).is_ok()) {
-                    Ok(false) => LivePhase::AwaitingDeploy,
-                    _ => LivePhase::Ready,
-                }
-            }
+            Phase::Queued { .. } if self.can_run(invocation) => LivePhase::Ready,
+            Phase::Queued { .. } => LivePhase::AwaitingDeploy,
         }
+    }
+
+    /// Whether there is a version for an invocation and the file of its component. A registry that
+    /// cannot be read is a problem of its own and says nothing about the invocation.
+    fn can_run(&self, invocation: &Invocation) -> bool {
+        let Ok(tasks) = self.registry.tasks() else { return true };
+        let resolved = tasks.resolve(&invocation.task, &invocation.pin);
+        resolved.is_ok_and(|resolved| {
+            let file = self.registry.component_path(&resolved.digest);
+            !matches!(self.disk.stat(&file), Ok(None))
+        })
     }
 
     fn live(&self, live: &LiveEntry, now: Timestamp) -> Live {

@@ -21,8 +21,10 @@ const RESTART_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration
 /// A worker that lived this long starts anew with the shortest pause.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// A backlog below this is not worth handing over.
+/// A backlog below this is not worth handing over, unless it stays.
 const HAND_OVER_FROM: u64 = 500;
+/// A backlog that has stayed this long is handed over however short it is: long attempts are ahead of it.
+const OLD_BACKLOG: Duration = Duration::from_secs(1);
 /// How long a worker is left alone after it was asked to hand work over.
 const HAND_OVER_PAUSE: Duration = Duration::from_millis(300);
 /// The most invocations of one hand-over.
@@ -83,6 +85,8 @@ struct Slot {
     routed: u64,
     /// When it was last asked to hand work over.
     asked_to_hand_over: Option<Stopwatch>,
+    /// Since when it has had a backlog.
+    backlog_since: Option<Stopwatch>,
 }
 
 struct Pending {
@@ -131,6 +135,7 @@ impl Hub {
                 figures: WorkerFigures::default(),
                 routed: 0,
                 asked_to_hand_over: None,
+                backlog_since: None,
             });
             self.start_worker(slot);
         }
@@ -284,6 +289,9 @@ impl Hub {
             if let Ok(figures) = serde_json::from_slice(&frame.body) {
                 slot.figures = figures;
                 slot.routed = 0;
+                let has_backlog = slot.figures.counts.ready > 1;
+                slot.backlog_since =
+                    if has_backlog { slot.backlog_since.or_else(|| Some(Stopwatch::start())) } else { None };
                 self.balance();
             }
             return;
@@ -313,11 +321,12 @@ impl Hub {
         for slot in &mut self.slots {
             let ready = slot.figures.counts.ready;
             let asked = slot.asked_to_hand_over.is_some_and(|since| since.elapsed() < HAND_OVER_PAUSE);
-            if ready < HAND_OVER_FROM || asked {
+            let is_old = slot.backlog_since.is_some_and(|since| since.elapsed() >= OLD_BACKLOG);
+            if (ready < HAND_OVER_FROM && !is_old) || asked {
                 continue;
             }
             let mut body = Vec::new();
-            Encoder(&mut body).uint((ready / 2).min(HAND_OVER_MOST));
+            Encoder(&mut body).uint(ready.div_ceil(2).min(HAND_OVER_MOST));
             if let Some(worker) = &slot.worker {
                 let _ = worker.frames.send(Frame::new(Kind::HandOver, 0, body));
                 slot.asked_to_hand_over = Some(Stopwatch::start());

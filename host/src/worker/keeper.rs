@@ -27,6 +27,8 @@ use crate::wire::{Frame, Kind};
 
 /// How often the directory and the registry are looked at.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
+/// How often a component that could not be loaded is tried again; its file may have been put back.
+const REPAIR_LOOK: Duration = Duration::from_secs(5);
 /// How long a change may wait for a sync when nobody waits for it.
 const LAZY_COMMIT: Duration = Duration::from_millis(20);
 /// The most messages that one turn takes.
@@ -98,6 +100,10 @@ pub(super) struct Keeper {
     pub(super) figures: WorkerFigures,
     pub(super) draining: Option<Stopwatch>,
     pub(super) aborted: bool,
+    /// When broken components were last tried again.
+    pub(super) last_repair: Option<Stopwatch>,
+    /// More free logs wait than one look took over.
+    pub(super) more_to_adopt: bool,
 }
 
 impl Keeper {
@@ -109,7 +115,7 @@ impl Keeper {
         let mut last_look = None;
         let mut dirty_since: Option<Stopwatch> = None;
         loop {
-            if is_over(last_look, LOOK_AROUND) {
+            if self.more_to_adopt || is_over(last_look, LOOK_AROUND) {
                 self.look_around()?;
                 last_look = Some(Stopwatch::start());
             }
@@ -144,7 +150,13 @@ impl Keeper {
     /// How long the keeper may sleep when no message comes.
     fn patience(&self, dirty: bool) -> Duration {
         let until_due = self.live.next_due().map(|due| due.since(clock::now()).to_std());
-        let longest = if dirty { LAZY_COMMIT } else { LOOK_AROUND };
+        let longest = if self.more_to_adopt {
+            Duration::ZERO
+        } else if dirty {
+            LAZY_COMMIT
+        } else {
+            LOOK_AROUND
+        };
         let wakes_for_due = self.draining.is_none() && self.running.len() < self.options.concurrency;
         until_due.filter(|_| wakes_for_due).map_or(longest, |until| until.max(Duration::from_millis(1)).min(longest))
     }
@@ -171,6 +183,12 @@ impl Keeper {
             return Ok(());
         }
         self.notice_deploys();
+        if is_over(self.last_repair, REPAIR_LOOK) {
+            self.last_repair = Some(Stopwatch::start());
+            if self.components.forget_broken() {
+                self.live.deployed(None);
+            }
+        }
         if self.options.adopts {
             self.adopt()?;
         }
@@ -193,6 +211,7 @@ impl Keeper {
     fn adopt(&mut self) -> Result<(), JournalError> {
         let dlq = Arc::clone(&self.dlq);
         let adopted = self.live.adopt(clock::now(), &mut |replays| drop_superseded(dlq.as_ref(), replays))?;
+        self.more_to_adopt = adopted.more;
         for id in &adopted.suspects {
             self.postpone_suspect(*id);
         }

@@ -91,9 +91,11 @@ impl Components {
         self.states.insert(digest, State::Broken);
     }
 
-    /// After a deploy, what was broken may be repaired.
-    pub(super) fn forget_broken(&mut self) {
+    /// After a deploy, and now and then, what was broken may be repaired. Returns whether any was.
+    pub(super) fn forget_broken(&mut self) -> bool {
+        let before = self.states.len();
         self.states.retain(|_, state| !matches!(state, State::Broken));
+        self.states.len() < before
     }
 }
 

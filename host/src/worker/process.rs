@@ -17,6 +17,7 @@ use super::keeper::{Command, Keeper, KeeperOptions};
 use super::loader::Components;
 use super::{executor, link, loader, undertaker};
 use crate::dlq::{self, DeadTaskStore};
+use crate::journal::adopt::WORKER;
 use crate::journal::{DiskJournal, Durability, JournalOptions, LiveStore, MemoryJournal};
 use crate::registry::Registry;
 use crate::runtime::{Options as RuntimeOptions, Purpose, Runtime};
@@ -75,7 +76,8 @@ fn drain_on_signal(keeper: &Sender<Command>) {
                 _ = interrupt.recv() => {}
             }
             if keeper.send(Command::Drain).is_err() {
-                return;
+                // Nothing is left to put back; the signal ends the process as it would have without us.
+                std::process::exit(128 + 15);
             }
         }
     });
@@ -97,7 +99,8 @@ impl EmbeddedWorker {
     pub fn start(config: WorkerConfig) -> Result<Self, WorkerError> {
         let (commands, inbox) = channel();
         let (replies, answers) = channel();
-        let to_keeper = commands.clone();
+        let (to_keeper, on_signal) = (commands.clone(), commands.clone());
+        spawn("signals", move || drain_on_signal(&on_signal))?;
         let thread = spawn("worker", move || run_keeper(&config, &to_keeper, &inbox, replies, false))?;
         Ok(Self { commands, answers, thread })
     }
@@ -173,6 +176,8 @@ fn run_keeper(
         figures: Default::default(),
         draining: None,
         aborted: false,
+        more_to_adopt: false,
+        last_repair: None,
     };
     keeper.figures.pid = std::process::id();
     keeper.figures.log = log;
@@ -200,7 +205,7 @@ fn open_live(
         Fsync::Interval => Durability::Interval(Duration::from_millis(FSYNC_INTERVAL_MS)),
         Fsync::Never => Durability::Never,
     };
-    let owner = format!("worker, pid {}", std::process::id());
+    let owner = format!("{WORKER}, pid {}", std::process::id());
     let options = JournalOptions { durability, ..JournalOptions::default() };
     let journal = DiskJournal::create(Arc::clone(disk), &layout.journal(), &owner, options)?;
     let log = journal.id().to_string();

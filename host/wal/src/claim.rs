@@ -5,11 +5,11 @@
 
 use crate::disk::{Disk, DiskLock, LockAttempt, OpenMode, Wait};
 use crate::error::{IoFailure, WalError};
-use crate::listing::{Found, SegmentInfo, segments_of};
+use crate::listing::{Found, SegmentInfo, WalListing, segments_as_listed, segments_of};
 use crate::name::{WalId, lock_file_name, segment_file_name};
 use crate::options::Options;
 use crate::report::{Record, ScanReport};
-use crate::scan::{open_and_scan, scan};
+use crate::scan::{open_and_scan, scan_listed};
 use crate::segment_scan::{Outcome, Task};
 use crate::wal::{Predecessor, Wal, delete_files, mark};
 use std::collections::VecDeque;
@@ -36,6 +36,24 @@ pub struct Orphan {
     id: WalId,
     lock: Box<dyn DiskLock>,
     lock_text: String,
+    /// The segments that a listing showed before the log was claimed.
+    listed: Vec<u32>,
+}
+
+/// Tries to take over a log that a listing has just shown, as [`claim`] does; reading and deleting it
+/// then need no listing of their own.
+///
+/// # Errors
+/// As [`claim`].
+pub fn claim_listed(disk: Arc<dyn Disk>, dir: &Path, log: &WalListing) -> Result<Claim, WalError> {
+    let claimed = claim(disk, dir, log.id)?;
+    Ok(match claimed {
+        Claim::Claimed(mut orphan) => {
+            orphan.listed = log.segments.iter().map(|segment| segment.sequence).collect();
+            Claim::Claimed(orphan)
+        }
+        other => other,
+    })
 }
 
 /// Tries to take over a log, without waiting. A log whose lock file vanished gets a new one.
@@ -63,7 +81,7 @@ pub fn claim(disk: Arc<dyn Disk>, dir: &Path, id: WalId) -> Result<Claim, WalErr
     };
     let lock_text = lock.read().map_err(|error| IoFailure::new("read", &path, error))?;
     let dir = dir.to_owned();
-    Ok(Claim::Claimed(Orphan { disk, dir, id, lock, lock_text }))
+    Ok(Claim::Claimed(Orphan { disk, dir, id, lock, lock_text, listed: Vec::new() }))
 }
 
 /// What is to be done with the last segment before the log goes on.
@@ -95,12 +113,12 @@ impl Orphan {
         &self.lock_text
     }
 
-    /// Visits every valid record, as the function [`scan`] does.
+    /// Visits every valid record, as the function [`crate::scan`] does.
     ///
     /// # Errors
     /// `NewerFormat`, `Io`.
     pub fn scan(&self, visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>) -> Result<ScanReport, WalError> {
-        scan(&*self.disk, &self.dir, self.id, visit)
+        scan_listed(&*self.disk, &self.dir, self.id, &self.listed, visit)
     }
 
     /// Appends a line to the lock file, durably.
@@ -120,7 +138,10 @@ impl Orphan {
     /// # Errors
     /// `Io`; what was not unlinked yet stays and can be claimed. `NewerFormat` is found by a scan, not here.
     pub fn delete(self) -> Result<(), WalError> {
-        let found = segments_of(&*self.disk, &self.dir, self.id)?;
+        let found = match segments_as_listed(&*self.disk, &self.dir, self.id, &self.listed)? {
+            Some(found) => found,
+            None => segments_of(&*self.disk, &self.dir, self.id)?,
+        };
         let sequences: Vec<u32> = found.iter().filter(|found| found.is_file).map(|found| found.sequence).collect();
         delete_files(&*self.disk, &self.dir, self.id, &sequences, self.lock)
     }

@@ -30,7 +30,7 @@ mod segment_scan;
 mod wal;
 mod window;
 
-pub use claim::{Claim, Orphan, claim};
+pub use claim::{Claim, Orphan, claim, claim_listed};
 pub use durable::{Durable, Position, RecordRef};
 pub use error::{IoFailure, WalError};
 pub use format::{FORMAT_VERSION, MAX_BODY_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
@@ -39,7 +39,7 @@ pub use name::{InvalidWalId, WalId, lock_file_name, segment_file_name};
 pub use options::Options;
 pub use quarantine::{quarantine, quarantine_path};
 pub use report::{Damage, DamageReason, Record, ScanReport, Torn};
-pub use scan::{read, scan, scan_one_segment};
+pub use scan::{read, scan, scan_listed, scan_one_segment};
 pub use wal::Wal;
 
 #[cfg(test)]

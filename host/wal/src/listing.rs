@@ -123,6 +123,30 @@ const LISTINGS: u32 = 100;
 /// The segments of one log by sequence. A directory is not read atomically: an owner that drops and creates
 /// segments meanwhile can make it look as if one in the middle were missing. Segments go oldest first, so a gap
 /// is believed only if the segment before it is still there and the missing one is not.
+/// The segments of a log that a listing showed with these sequences, if it still has exactly those.
+/// Costs a look at each instead of a listing of the whole directory. A log grows at its end and shrinks
+/// at its front, so one look behind the last tells the rest.
+pub(crate) fn segments_as_listed(
+    disk: &dyn Disk,
+    dir: &Path,
+    id: WalId,
+    listed: &[u32],
+) -> Result<Option<Vec<Found>>, WalError> {
+    let look = |sequence: u32| {
+        let path = dir.join(segment_file_name(id, sequence));
+        disk.stat(&path).map_err(|error| IoFailure::new("look at", &path, error))
+    };
+    let mut found = Vec::with_capacity(listed.len());
+    for &sequence in listed {
+        let Some(stat) = look(sequence)? else { return Ok(None) };
+        found.push(Found { sequence, is_file: stat.kind == EntryKind::File, len: stat.len });
+    }
+    let is_contiguous = listed.iter().zip(listed.iter().skip(1)).all(|(a, b)| a.checked_add(1) == Some(*b));
+    let Some(next) = listed.last().and_then(|last| last.checked_add(1)) else { return Ok(None) };
+    let is_whole = is_contiguous && look(next)?.is_none();
+    Ok(is_whole.then_some(found))
+}
+
 pub(crate) fn segments_of(disk: &dyn Disk, dir: &Path, id: WalId) -> Result<Vec<Found>, WalError> {
     for _ in 1..LISTINGS {
         let found = segments_once(disk, dir, id)?;

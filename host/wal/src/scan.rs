@@ -8,7 +8,7 @@ use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::durable::RecordRef;
 use crate::error::{IoFailure, WalError};
 use crate::format::{FORMAT_VERSION, RECORD_HEADER, RECORD_HEADER_BYTES, RecordHeader, Seed};
-use crate::listing::{Found, segments_of};
+use crate::listing::{Found, segments_as_listed, segments_of};
 use crate::name::{WalId, segment_file_name};
 use crate::report::{Damage, DamageReason, Record, ScanReport, Torn};
 use crate::segment_scan::{Outcome, Task, Visit, scan_segment};
@@ -28,10 +28,29 @@ pub fn scan(
     id: WalId,
     visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
 ) -> Result<ScanReport, WalError> {
+    scan_listed(disk, dir, id, &[], visit)
+}
+
+/// The same for a log that a listing has just shown with these segments; saves listing the whole
+/// directory once more for every log in it.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_listed(
+    disk: &dyn Disk,
+    dir: &Path,
+    id: WalId,
+    listed: &[u32],
+    visit: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
+) -> Result<ScanReport, WalError> {
+    let mut known = segments_as_listed(disk, dir, id, listed)?;
     let mut scan = Scan { disk, dir, id, report: ScanReport::default(), previous: None };
     loop {
         let vanished = scan.report.vanished.len();
-        let segments = segments_of(disk, dir, id)?;
+        let segments = match known.take() {
+            Some(segments) => segments,
+            None => segments_of(disk, dir, id)?,
+        };
         scan.segments(&segments, visit)?;
         if scan.report.stopped || scan.report.vanished.len() == vanished {
             return Ok(scan.report);

@@ -114,7 +114,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     let payload = read_payload(&Source::from_argument(args.payload.as_deref()), context.config.payload_limit)?;
     let new = args.invocation(payload, clock::now());
     if args.wait {
-        let completion = queue.enqueue_and_wait(new)?;
+        let mut waiting = |id| context.out.note(format!("waiting for {id}"));
+        let completion = queue.enqueue_and_wait(new, &mut waiting)?;
         return finished(&completion, context);
     }
     let id = queue.enqueue(new)?;

@@ -65,7 +65,10 @@ impl Args {
 /// # Errors
 /// When the data directory cannot be used or the server cannot start.
 pub fn run(context: &mut Context) -> Result<Exit, CliError> {
-    context.queue()?.make_directories()?;
+    let queue = context.queue()?;
+    queue.make_directories()?;
+    // A registry that cannot be read would make every worker end again and again.
+    queue.tasks()?;
     let config = &context.config;
     let Millis(grace_ms) = config.grace;
     let worker = WorkerConfig {

@@ -28,7 +28,6 @@ pub(super) struct Outside {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     staging: Mutex<Staging>,
-    batch_done: Condvar,
     log: Arc<Mutex<Option<Open>>>,
 }
 
@@ -45,9 +44,16 @@ struct Staging {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
-    /// Where the result of the batch that is being staged will be.
-    result: Arc<OnceLock<Outcome>>,
+    /// The batch that is being staged.
+    batch: Arc<Batch>,
     leading: bool,
+}
+
+/// What the callers of one batch share: its result, and what wakes them and nobody else.
+#[derive(Debug, Default)]
+struct Batch {
+    outcome: OnceLock<Outcome>,
+    woken: Condvar,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -64,36 +70,38 @@ impl Staging {
 
 impl Outside {
     pub(super) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
-        Self { disk, dir, staging: Mutex::default(), batch_done: Condvar::new(), log: Arc::default() }
+        Self { disk, dir, staging: Mutex::default(), log: Arc::default() }
     }
 
     /// Makes the invocations durable, together with those of other threads.
     pub(super) fn write(&self, invocations: &[(Invocation, Vec<u8>)]) -> Outcome {
         let mut staging = lock(&self.staging);
         invocations.iter().for_each(|(invocation, payload)| staging.push(invocation, payload));
-        let mine = Arc::clone(&staging.result);
+        let mine = Arc::clone(&staging.batch);
         loop {
-            if let Some(outcome) = mine.get() {
+            if let Some(outcome) = mine.outcome.get() {
                 return outcome.clone();
             }
             staging = if staging.leading {
-                self.batch_done.wait(staging).unwrap_or_else(PoisonError::into_inner)
+                mine.woken.wait(staging).unwrap_or_else(PoisonError::into_inner)
             } else {
                 self.lead(staging)
             };
         }
     }
 
-    /// Writes one batch as the leader.
+    /// Writes one batch as the leader, then wakes those who waited for it and one of the next batch,
+    /// which leads in its turn.
     fn lead<'a>(&'a self, mut staging: MutexGuard<'a, Staging>) -> MutexGuard<'a, Staging> {
-        let batch = std::mem::take(&mut *staging);
+        let staged = std::mem::take(&mut *staging);
         staging.leading = true;
         drop(staging);
-        let outcome = self.append_and_sync(&batch.bytes, &batch.ends).map_err(Arc::new);
-        let _ = batch.result.set(outcome);
+        let outcome = self.append_and_sync(&staged.bytes, &staged.ends).map_err(Arc::new);
+        let _ = staged.batch.outcome.set(outcome);
         let mut staging = lock(&self.staging);
         staging.leading = false;
-        self.batch_done.notify_all();
+        staging.batch.woken.notify_one();
+        staged.batch.woken.notify_all();
         staging
     }
 

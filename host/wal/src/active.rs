@@ -13,6 +13,8 @@ use crate::name::{WalId, segment_file_name};
 use crate::options::Options;
 use std::path::{Path, PathBuf};
 
+/// The largest extension that the length of a segment calls for by itself, in bytes.
+const LARGEST_EXTENSION_BYTES: u64 = 4 << 20;
 /// What the file is extended with, at most so much with one write.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -132,7 +134,9 @@ impl Active {
         if needed <= self.zeroed_to && bytes > 0 {
             return Ok(());
         }
-        let ahead = self.zeroed_to.saturating_add(options.extend_bytes).min(options.segment_bytes);
+        // A segment that has become long will become longer: doubling keeps extensions rare.
+        let step = options.extend_bytes.max(self.zeroed_to.min(LARGEST_EXTENSION_BYTES));
+        let ahead = self.zeroed_to.saturating_add(step).min(options.segment_bytes);
         match self.zero_to(ahead.max(needed)) {
             Err(failure) if failure.is_no_space() => self.zero_to(needed),
             other => other,

@@ -5,7 +5,8 @@
 pub struct Options {
     /// A segment is sealed when the next record would make it longer than this, in bytes.
     pub segment_bytes: u64,
-    /// The active segment is extended ahead with zeros by this many bytes, so that syncs change no size.
+    /// The active segment is extended ahead with zeros by at least this many bytes, so that syncs change no
+    /// size. One that is longer already is extended by its length, up to 4 MiB.
     pub extend_bytes: u64,
     /// The write buffer is flushed by itself when it has this many bytes.
     pub buffer_bytes: usize,

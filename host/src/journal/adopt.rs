@@ -102,7 +102,7 @@ fn adopt_pass(
         if log.id == journal.id || is_for_others(journal, log.id) {
             continue;
         }
-        if since.elapsed() > AT_A_TIME {
+        if taken && since.elapsed() > AT_A_TIME {
             adopted.more = true;
             return Ok(false);
         }

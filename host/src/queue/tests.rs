@@ -81,12 +81,11 @@ fn adopt(disk: &SimDisk, queue: &Queue) -> DiskJournal {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let dir = Path::new(DATA).join("journal");
     let mut journal = DiskJournal::create(shared, &dir, "test", JournalOptions::default()).unwrap();
-    journal
-        .adopt(crate::clock::now(), &mut |replays| {
-            let mut locked = queue.inner.dlq.lock().map_err(|error| error.to_string())?;
-            locked.drop_superseded(replays, Timestamp(9)).map(|_| ()).map_err(|error| error.to_string())
-        })
-        .unwrap();
+    let mut hook = |replays: &[(InvocationId, u32)]| {
+        let mut locked = queue.inner.dlq.lock().map_err(|error| error.to_string())?;
+        locked.drop_superseded(replays, Timestamp(9)).map(|_| ()).map_err(|error| error.to_string())
+    };
+    while journal.adopt(crate::clock::now(), &mut hook).unwrap().more {}
     journal
 }
 

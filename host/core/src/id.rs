@@ -3,7 +3,9 @@
 //! Deliberately absent: the clock and the random bits that go into an id, and the hash function;
 //! both come in as arguments.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -64,6 +66,33 @@ impl InvocationId {
     pub const fn created_at(self) -> Timestamp {
         #[allow(clippy::cast_possible_truncation)]
         Timestamp((self.0 >> 80) as u64)
+    }
+}
+
+/// A map from invocation ids. Most bits of an id are random, so one multiplication spreads them; ids come
+/// from whoever may write the data directory, not from strangers.
+pub type IdMap<V> = HashMap<InvocationId, V, BuildHasherDefault<IdHasher>>;
+/// A set of invocation ids, hashed as in [`IdMap`].
+pub type IdSet = HashSet<InvocationId, BuildHasherDefault<IdHasher>>;
+
+/// See [`IdMap`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    }
+
+    #[allow(clippy::cast_possible_truncation)]
+    fn write_u128(&mut self, bits: u128) {
+        let folded = (bits as u64) ^ ((bits >> 64) as u64).rotate_left(32);
+        let spread = folded.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ (spread >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -239,6 +268,18 @@ mod tests {
         assert_eq!(parent.follow_up(0, 1), parent.follow_up(0, 1));
         assert_ne!(parent.follow_up(0, 1), parent.follow_up(0, 2));
         assert_ne!(parent.follow_up(0, 1), parent.follow_up(1, 1));
+    }
+
+    #[test]
+    fn ids_of_one_millisecond_spread_over_all_buckets() {
+        use std::hash::BuildHasher as _;
+        let build = BuildHasherDefault::<IdHasher>::default();
+        let mut buckets = [0_u32; 256];
+        for n in 0..25_600_u128 {
+            let hash = build.hash_one(InvocationId::new(Timestamp(1_700_000_000_000), n));
+            buckets[(hash & 255) as usize] += 1;
+        }
+        assert!(buckets.iter().all(|count| *count < 300), "{buckets:?}");
     }
 
     #[test]

@@ -5,7 +5,16 @@
 //!
 //! Deliberately absent: tokio, files, wasmtime, the command line.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::cast_possible_truncation
+    )
+)]
 
 pub mod bytes;
 pub mod codec;
@@ -24,7 +33,7 @@ pub mod verdict;
 pub use bytes::{Bytes, Tail};
 pub use dead_task::{DeadTask, Death};
 pub use event::Event;
-pub use id::{Digest, InvocationId};
+pub use id::{Digest, IdMap, IdSet, InvocationId};
 pub use invocation::{Invocation, Pin};
 pub use name::{Label, TaskName, VersionNumber};
 pub use report::{Attempt, AttemptReport, FollowUp, Problem, TrapInfo, Usage};

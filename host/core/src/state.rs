@@ -6,12 +6,10 @@
 //!
 //! Deliberately absent: queues ordered by time, which the worker derives, and the clock.
 
-use std::collections::HashMap;
-
 use crate::bytes::Bytes;
 use crate::dead_task::{DeadTask, fingerprint};
 use crate::event::{Event, Exhausted, Outcome, Started};
-use crate::id::InvocationId;
+use crate::id::{IdMap, InvocationId};
 use crate::invocation::Invocation;
 use crate::report::Attempt;
 use crate::time::Timestamp;
@@ -171,13 +169,13 @@ impl<P> Entry<P> {
 /// All live invocations of a log.
 #[derive(Debug)]
 pub struct Ledger<P> {
-    entries: HashMap<InvocationId, Entry<P>>,
-    copies: HashMap<InvocationId, Entry<P>>,
+    entries: IdMap<Entry<P>>,
+    copies: IdMap<Entry<P>>,
 }
 
 impl<P> Default for Ledger<P> {
     fn default() -> Self {
-        Self { entries: HashMap::new(), copies: HashMap::new() }
+        Self { entries: IdMap::default(), copies: IdMap::default() }
     }
 }
 

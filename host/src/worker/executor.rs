@@ -6,7 +6,6 @@
 //! others still run, and when the executor has nothing else to do.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -14,7 +13,7 @@ use std::sync::mpsc::Sender;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, LocalSet, spawn_local};
-use wasmq_core::{AttemptReport, InvocationId, Settings, TaskName, Timestamp};
+use wasmq_core::{AttemptReport, IdMap, InvocationId, Settings, TaskName, Timestamp};
 
 use super::keeper::Command;
 use crate::runtime::{Cancel, Facts, Input, Limits, Prepared, Runtime};
@@ -68,7 +67,7 @@ pub struct Finished {
 struct Shared {
     runtime: Arc<Runtime>,
     finished: RefCell<Vec<Finished>>,
-    handles: RefCell<HashMap<InvocationId, (u32, AbortHandle)>>,
+    handles: RefCell<IdMap<(u32, AbortHandle)>>,
     some_finished: Notify,
     keeper: Sender<Command>,
     /// How many ended attempts are reported at the latest.

@@ -7,12 +7,11 @@
 //!
 //! Invariant: no message is answered before the commit that covers it.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use wasmq_core::{DeadTask, Digest, InvocationId, Settings, Timestamp, VersionNumber};
+use wasmq_core::{DeadTask, Digest, IdMap, IdSet, InvocationId, Settings, Timestamp, VersionNumber};
 
 use super::executor::{Dispatch, Finished, ToExecutor};
 use super::figures::WorkerFigures;
@@ -85,14 +84,14 @@ pub(super) struct Keeper {
     pub(super) undertaker: Sender<Vec<DeadTask>>,
     pub(super) replies: Sender<Frame>,
     pub(super) options: KeeperOptions,
-    pub(super) running: HashMap<InvocationId, Running>,
+    pub(super) running: IdMap<Running>,
     /// Started, and handed to the executor after the next flush.
     pub(super) starting: Vec<Dispatch>,
-    pub(super) waiters: HashMap<InvocationId, u64>,
+    pub(super) waiters: IdMap<u64>,
     /// Answers that wait for the next commit.
     pub(super) answers: Vec<Frame>,
     /// Given to the undertaker and not confirmed.
-    pub(super) burying: HashSet<InvocationId>,
+    pub(super) burying: IdSet,
     /// Newly exhausted: the undertaker gets them after the commit.
     pub(super) unburied: bool,
     /// Not before this has passed is a failed burial tried again.

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use wasmq_core::event::{Exhausted, Started};
+use wasmq_core::event::Started;
 use wasmq_core::retry::{Decision, Outcome, decide};
 use wasmq_core::state::Suspicion;
-use wasmq_core::{Attempt, InvocationId, Millis, Problem, Verdict};
+use wasmq_core::{Attempt, InvocationId, Millis, Problem, Usage, Verdict};
 
 use super::executor::{Dispatch, ToExecutor};
 use super::keeper::{Keeper, Running};
@@ -16,12 +16,7 @@ use super::loader::{Ask, Loaded};
 use crate::clock;
 use crate::journal::{Claim, JournalError};
 use crate::registry::Resolved;
-use crate::runtime::{Cancel, ENGINE_VERSION, Prepared, WIT_VERSION};
-
-/// Name and version of the engine, for dead tasks.
-pub(super) fn engine() -> String {
-    format!("wasmtime {ENGINE_VERSION}")
-}
+use crate::runtime::{Cancel, Prepared};
 
 impl Keeper {
     /// Claims as long as there are free places and due invocations.
@@ -176,19 +171,6 @@ impl Keeper {
             problem: Problem::new("host-crash", message, None),
             ..Default::default()
         };
-        let exhausted = Exhausted {
-            dead_at: now,
-            attempt,
-            failure,
-            usage: wasmq_core::Usage::default(),
-            limits: (&resolved.settings).into(),
-            max_attempts,
-            worker: self.options.worker.clone(),
-            engine: engine(),
-            wit: WIT_VERSION.to_owned(),
-        };
-        self.live.exhausted(id, exhausted)?;
-        self.unburied = true;
-        Ok(())
+        self.give_up(id, attempt, failure, Usage::default(), &resolved.settings, max_attempts)
     }
 }

@@ -7,16 +7,15 @@ use wasmq_core::bytes::cap_text;
 use wasmq_core::event::{Exhausted, Outcome as End};
 use wasmq_core::report::{FailureReport, MAX_SUMMARY_BYTES};
 use wasmq_core::retry::{Decision, Outcome, decide};
-use wasmq_core::{Attempt, AttemptReport, DeadTask, FollowUp, Invocation, InvocationId, Verdict};
+use wasmq_core::{Attempt, AttemptReport, DeadTask, FollowUp, Invocation, InvocationId, Settings, Usage, Verdict};
 
-use super::dispatch::engine;
 use super::executor::{End as AttemptEnd, Finished};
 use super::figures::Completion;
 use super::keeper::{Keeper, Running};
 use super::undertaker::{BATCH, Buried, PAUSE};
 use crate::clock::{self, Stopwatch};
 use crate::journal::JournalError;
-use crate::runtime::WIT_VERSION;
+use crate::runtime::{ENGINE_VERSION, WIT_VERSION};
 use crate::wire::{Frame, Kind};
 
 impl Keeper {
@@ -93,22 +92,35 @@ impl Keeper {
                 Ok(())
             }
             Decision::Done | Decision::Dead => {
-                let exhausted = Exhausted {
-                    dead_at: attempt.ended_at,
-                    attempt,
-                    failure,
-                    usage: report.usage,
-                    limits: running.settings.as_ref().into(),
-                    max_attempts,
-                    worker: self.options.worker.clone(),
-                    engine: engine(),
-                    wit: WIT_VERSION.to_owned(),
-                };
-                self.live.exhausted(id, exhausted)?;
-                self.unburied = true;
-                Ok(())
+                self.give_up(id, attempt, failure, report.usage, &running.settings, max_attempts)
             }
         }
+    }
+
+    /// Records that an invocation is given up; the undertaker gets it after the commit.
+    pub(super) fn give_up(
+        &mut self,
+        id: InvocationId,
+        attempt: Attempt,
+        failure: FailureReport,
+        usage: Usage,
+        settings: &Settings,
+        max_attempts: u32,
+    ) -> Result<(), JournalError> {
+        let exhausted = Exhausted {
+            dead_at: clock::now().max(attempt.ended_at),
+            attempt,
+            failure,
+            usage,
+            limits: settings.into(),
+            max_attempts,
+            worker: self.options.worker.clone(),
+            engine: format!("wasmtime {ENGINE_VERSION}"),
+            wit: WIT_VERSION.to_owned(),
+        };
+        self.live.exhausted(id, exhausted)?;
+        self.unburied = true;
+        Ok(())
     }
 
     /// Gives what is exhausted to the undertaker. The records of it are committed by now.

@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+/// Each attempt makes and drops a few dozen small objects, some of them on another thread; the system's
+/// allocator spends a tenth of a worker's time on that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     wasmq::cli::main()
 }

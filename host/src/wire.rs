@@ -31,8 +31,11 @@ pub enum Kind {
     Status = 3,
     /// Tell a worker to stop: finish what runs within the grace time, put the rest back.
     Drain = 4,
-    /// Ask a worker to hand ready invocations over to others; the body is how many at most.
+    /// Ask a worker to hand ready invocations over to others; the body is how many at most. Answered by
+    /// `Ack` when others can take them.
     HandOver = 5,
+    /// Tell a worker that there is something to adopt.
+    Adopt = 6,
     /// Everything asked for is durable.
     Ack = 129,
     /// It was not done; the body is a [`Refusal`] in JSON.
@@ -51,6 +54,7 @@ impl Kind {
             3 => Self::Status,
             4 => Self::Drain,
             5 => Self::HandOver,
+            6 => Self::Adopt,
             129 => Self::Ack,
             130 => Self::Refused,
             131 => Self::Finished,
@@ -253,22 +257,43 @@ impl EnqueueBody {
     }
 }
 
-/// Reads the body of an `Enqueue` frame: the wait flag, and every invocation with its payload.
-///
-/// # Errors
-/// When the body is not what [`EnqueueBody`] writes; some may have been visited by then.
-pub fn read_enqueue<E: From<DecodeError>>(
-    body: &[u8],
-    mut visit: impl FnMut(Invocation, &[u8]) -> Result<(), E>,
-) -> Result<bool, E> {
-    let mut decoder = Decoder::new(body);
-    let wait = decoder.byte("wait")? != 0;
-    while !decoder.rest().is_empty() {
-        let mut record = Decoder::new(decoder.bytes("invocation")?);
-        let invocation = Invocation::decode(&mut record)?;
-        visit(invocation, record.rest())?;
+/// The body of an `Enqueue` frame, read one invocation at a time.
+#[derive(Debug)]
+pub struct EnqueueReader {
+    body: Vec<u8>,
+    /// Where the next invocation begins.
+    at: usize,
+}
+
+impl EnqueueReader {
+    /// Starts with the first invocation.
+    #[must_use]
+    pub const fn new(body: Vec<u8>) -> Self {
+        Self { body, at: 1 }
     }
-    Ok(wait)
+
+    /// Whether somebody waits for the end of the one invocation.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.body.first().is_some_and(|flag| *flag != 0)
+    }
+
+    /// The next invocation and its payload; `None` after the last.
+    ///
+    /// # Errors
+    /// When the body is not what [`EnqueueBody`] writes.
+    pub fn next(&mut self) -> Result<Option<(Invocation, &[u8])>, DecodeError> {
+        let rest = self.body.get(self.at..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let mut decoder = Decoder::new(rest);
+        let record = decoder.bytes("invocation")?;
+        self.at = self.body.len() - decoder.rest().len();
+        let mut record = Decoder::new(record);
+        let invocation = Invocation::decode(&mut record)?;
+        Ok(Some((invocation, record.rest())))
+    }
 }
 
 #[cfg(test)]
@@ -292,7 +317,8 @@ mod tests {
         #[test]
         fn any_bytes_read_or_fail_without_a_panic(bytes: Vec<u8>) {
             let _ = Frame::read(&mut &bytes[..]);
-            let _ = read_enqueue::<DecodeError>(&bytes, |_, _| Ok(()));
+            let mut batch = EnqueueReader::new(bytes);
+            while let Ok(Some(_)) = batch.next() {}
         }
     }
 
@@ -310,12 +336,12 @@ mod tests {
             let id = InvocationId::new(Timestamp(1), n);
             batch.push(&Invocation::new(id, "t".parse().unwrap(), Timestamp(1)), &[n as u8; 2]);
         }
+        let mut batch = EnqueueReader::new(batch.finish());
         let mut seen = Vec::new();
-        let wait = read_enqueue::<DecodeError>(&batch.finish(), |invocation, payload| {
+        while let Some((invocation, payload)) = batch.next().unwrap() {
             seen.push((invocation.id, payload.to_vec()));
-            Ok(())
-        });
-        assert_eq!(wait, Ok(false));
+        }
+        assert!(!batch.waits());
         assert_eq!(seen.len(), 3);
         assert_eq!(seen[2].1, [2, 2]);
     }

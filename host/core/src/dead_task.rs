@@ -133,9 +133,9 @@ impl DeadTask {
     }
 
     /// The invocation that a replay enqueues: same id, first enqueue time, payload and history, one
-    /// replay more, a fresh budget.
+    /// replay more, a fresh budget, due at once.
     #[must_use]
-    pub fn replay(&self, now: Timestamp) -> Invocation {
+    pub fn replay(&self) -> Invocation {
         let mut deaths = self.deaths.clone();
         deaths.push(self.death());
         if deaths.len() > MAX_DEATHS_KEPT {
@@ -146,7 +146,7 @@ impl DeadTask {
             task: self.task.clone(),
             pin: crate::invocation::Pin::Current,
             enqueued_at: self.enqueued_at,
-            due_at: now,
+            due_at: self.enqueued_at,
             priority: self.priority,
             max_attempts: self.own_max_attempts,
             replays: self.replays.saturating_add(1),

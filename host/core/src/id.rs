@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::Timestamp;
 
+/// The length of an id as text, in bytes.
+pub const TEXT_BYTES: usize = 36;
+
 /// The id of an invocation: a UUIDv7. It never changes, over attempts and replays alike.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InvocationId(u128);
@@ -47,6 +50,23 @@ impl InvocationId {
             hash ^= hash >> 59;
         }
         Self::new(self.created_at(), hash)
+    }
+
+    /// The id as text in a buffer of the caller, for who has no time to allocate.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // The digits one by one.
+    pub fn as_text(self, buffer: &mut [u8; TEXT_BYTES]) -> &str {
+        let mut digits = (0..32).rev().map(|digit| (self.0 >> (4 * digit)) as u8 & 0xf);
+        for (at, place) in buffer.iter_mut().enumerate() {
+            *place = match at {
+                8 | 13 | 18 | 23 => b'-',
+                _ => match digits.next() {
+                    Some(digit @ 0..10) => b'0' + digit,
+                    digit => b'a' - 10 + digit.unwrap_or_default(),
+                },
+            };
+        }
+        std::str::from_utf8(buffer).unwrap_or_default()
     }
 
     /// The raw 128 bits.
@@ -98,16 +118,8 @@ impl Hasher for IdHasher {
 
 impl fmt::Display for InvocationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = self.0;
-        write!(
-            f,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            bits >> 96,
-            (bits >> 80) & 0xffff,
-            (bits >> 64) & 0xffff,
-            (bits >> 48) & 0xffff,
-            bits & 0xffff_ffff_ffff
-        )
+        let mut text = [b'-'; TEXT_BYTES];
+        f.write_str(self.as_text(&mut text))
     }
 }
 

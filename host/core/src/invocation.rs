@@ -48,7 +48,7 @@ pub struct Invocation {
     pub pin: Pin,
     /// When it was first enqueued.
     pub enqueued_at: Timestamp,
-    /// The earliest first attempt.
+    /// The earliest first attempt. Not after `enqueued_at` means at once, whatever the clock says.
     pub due_at: Timestamp,
     /// 0 to [`MAX_PRIORITY`]; among due invocations the higher one starts first.
     pub priority: u8,

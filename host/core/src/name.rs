@@ -66,21 +66,31 @@ pub enum NameError {
 }
 
 fn check(text: &str, what: &'static str) -> Result<(), NameError> {
-    let found = text.chars().count();
-    if found == 0 {
-        return Err(NameError::Empty { what });
+    if is_name(text.as_bytes()) { Ok(()) } else { Err(explain(text, what)) }
+}
+
+fn is_name(text: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_inner = |byte: &u8| is_plain(byte) || matches!(byte, b'.' | b'_' | b'-');
+    let ends_well = text.first().is_some_and(is_plain) && text.last().is_some_and(is_plain);
+    ends_well && text.len() <= MAX_NAME_LEN && text.iter().all(is_inner)
+}
+
+/// What is wrong with a text that is no name.
+fn explain(text: &str, what: &'static str) -> NameError {
+    let length = text.chars().count();
+    if length > MAX_NAME_LEN {
+        return NameError::TooLong { what, found: length };
     }
-    if found > MAX_NAME_LEN {
-        return Err(NameError::TooLong { what, found });
+    let is_allowed = |at: usize, character: char| match character {
+        'a'..='z' | '0'..='9' => true,
+        '.' | '_' | '-' => at > 0 && at + 1 < length,
+        _ => false,
+    };
+    match text.chars().enumerate().find(|(at, character)| !is_allowed(*at, *character)) {
+        Some((at, character)) => NameError::Character { what, at: at + 1, found: character.escape_debug().to_string() },
+        None => NameError::Empty { what },
     }
-    for (at, character) in text.chars().enumerate() {
-        let plain = character.is_ascii_lowercase() || character.is_ascii_digit();
-        let inside = at > 0 && at + 1 < found && matches!(character, '.' | '_' | '-');
-        if !plain && !inside {
-            return Err(NameError::Character { what, at: at + 1, found: character.escape_debug().to_string() });
-        }
-    }
-    Ok(())
 }
 
 impl TaskName {
@@ -188,6 +198,15 @@ mod tests {
             ["", "a/b", "a:b", "a#b", "a b", "..", ".", "-x", "x-", "%2e%2e", "Ä", "\u{202e}x", "a\0", "A", &long]
         {
             assert!(text.parse::<TaskName>().is_err(), "{text:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_text_that_is_refused_has_an_explanation(text in "[a-z.Ä]{0,70}") {
+            let refused = text.parse::<TaskName>().is_err();
+            let empty = explain(&text, "task name") == NameError::Empty { what: "task name" };
+            proptest::prop_assert_eq!(refused, !empty || text.is_empty());
         }
     }
 

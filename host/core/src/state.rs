@@ -90,6 +90,12 @@ impl<P> Entry<P> {
         }
     }
 
+    /// Whether it is queued and its time has come. What was never delayed is due whatever the clock says,
+    /// so a clock that is set back holds nothing up.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        matches!(self.phase, Phase::Queued { due } if due <= now || due <= self.invocation.enqueued_at)
+    }
+
     /// The same entry with another payload.
     pub fn with_payload<Q>(self, payload: Q) -> Entry<Q> {
         Entry {
@@ -169,8 +175,9 @@ impl<P> Entry<P> {
 /// All live invocations of a log.
 #[derive(Debug)]
 pub struct Ledger<P> {
-    entries: IdMap<Entry<P>>,
-    copies: IdMap<Entry<P>>,
+    /// Boxed, so that a map that grows moves pointers and not entries.
+    entries: IdMap<Box<Entry<P>>>,
+    copies: IdMap<Box<Entry<P>>>,
 }
 
 impl<P> Default for Ledger<P> {
@@ -187,11 +194,11 @@ impl<P> Ledger<P> {
             Event::Enqueued(invocation, payload) => self.insert(Entry::new(*invocation, place(payload))),
             Event::Snapshot(entry, payload) => {
                 let id = entry.invocation.id;
-                self.entries.insert(id, entry.with_payload(place(payload)));
+                self.entries.insert(id, Box::new(entry.with_payload(place(payload))));
             }
             Event::Copied(entry, payload) => {
                 let id = entry.invocation.id;
-                self.copies.insert(id, entry.with_payload(place(payload)));
+                self.copies.insert(id, Box::new(entry.with_payload(place(payload))));
             }
             Event::Adopted(log) => {
                 self.accept_copies();
@@ -221,7 +228,7 @@ impl<P> Ledger<P> {
         let id = entry.invocation.id;
         let newer = self.entries.get(&id).is_none_or(|known| known.invocation.replays < entry.invocation.replays);
         if newer {
-            self.entries.insert(id, entry);
+            self.entries.insert(id, Box::new(entry));
         }
     }
 
@@ -247,14 +254,14 @@ impl<P> Ledger<P> {
             && let Phase::Running(started) = entry.phase
         {
             entry.attempts = started.attempt.saturating_sub(1);
-            entry.phase = Phase::Queued { due: started.at };
+            entry.phase = Phase::Queued { due: entry.invocation.due_at };
         }
     }
 
     /// Makes the copies of an adopted log valid.
     pub fn accept_copies(&mut self) {
         for (_, entry) in std::mem::take(&mut self.copies) {
-            self.insert(entry);
+            self.insert(*entry);
         }
     }
 
@@ -266,23 +273,23 @@ impl<P> Ledger<P> {
 
     /// The live invocations.
     pub fn iter(&self) -> impl Iterator<Item = (&InvocationId, &Entry<P>)> {
-        self.entries.iter()
+        self.entries.iter().map(|(id, entry)| (id, &**entry))
     }
 
     /// A live invocation.
     #[must_use]
     pub fn get(&self, id: &InvocationId) -> Option<&Entry<P>> {
-        self.entries.get(id)
+        self.entries.get(id).map(|entry| &**entry)
     }
 
     /// A live invocation, to change.
     pub fn get_mut(&mut self, id: &InvocationId) -> Option<&mut Entry<P>> {
-        self.entries.get_mut(id)
+        self.entries.get_mut(id).map(|entry| &mut **entry)
     }
 
     /// Takes a live invocation out.
     pub fn remove(&mut self, id: &InvocationId) -> Option<Entry<P>> {
-        self.entries.remove(id)
+        self.entries.remove(id).map(|entry| *entry)
     }
 
     /// How many live invocations there are.
@@ -299,7 +306,7 @@ impl<P> Ledger<P> {
 
     /// All entries as they are.
     pub fn into_entries(self) -> impl Iterator<Item = (InvocationId, Entry<P>)> {
-        self.entries.into_iter()
+        self.entries.into_iter().map(|(id, entry)| (id, *entry))
     }
 
     /// All entries, with those that were running when the process died marked as suspects. One that
@@ -310,7 +317,7 @@ impl<P> Ledger<P> {
         for entry in self.entries.values_mut() {
             entry.crashed(now, running == 1);
         }
-        let mut entries: Vec<_> = self.entries.into_values().collect();
+        let mut entries: Vec<_> = self.entries.into_values().map(|entry| *entry).collect();
         entries.sort_unstable_by_key(|entry| entry.invocation.id);
         entries
     }

@@ -74,8 +74,10 @@ impl Schedule {
                 self.exhausted.insert(id);
             }
             Phase::Running(_) => self.running += 1,
-            Phase::Queued { due } if *due > now => self.delayed.push(Reverse((*due, id))),
-            Phase::Queued { .. } => self.make_ready(id, entry.invocation.priority, entry.suspicion),
+            Phase::Queued { .. } if entry.is_due(now) => {
+                self.make_ready(id, entry.invocation.priority, entry.suspicion);
+            }
+            Phase::Queued { due } => self.delayed.push(Reverse((*due, id))),
         }
     }
 
@@ -333,6 +335,18 @@ mod tests {
         assert_eq!(claimed(&mut schedule, 99), []);
         assert_eq!(schedule.next_due(), Some(Timestamp(100)));
         assert_eq!(claimed(&mut schedule, 100), [id(1)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_delays_only_what_was_delayed() {
+        let mut schedule = Schedule::default();
+        let mut at_once = entry(1, 1, 0);
+        at_once.invocation.enqueued_at = Timestamp(1_000_000);
+        at_once.phase = Phase::Queued { due: Timestamp(1_000_000) };
+        schedule.insert(at_once, Timestamp(5));
+        schedule.insert(entry(2, 1_000_000, 0), Timestamp(5));
+        assert_eq!(claimed(&mut schedule, 5), [id(1)]);
+        assert_eq!(schedule.counts().delayed, 1);
     }
 
     #[test]

@@ -282,7 +282,7 @@ impl Inner {
             Phase::Exhausted(_) => LivePhase::Exhausted,
             Phase::Running(started) if live.owned => LivePhase::Running { since: started.at },
             Phase::Running(_) => LivePhase::Orphaned,
-            Phase::Queued { due } if *due > now => LivePhase::Delayed,
+            Phase::Queued { .. } if !live.entry.is_due(now) => LivePhase::Delayed,
             Phase::Queued { .. } if self.can_run(invocation) => LivePhase::Ready,
             Phase::Queued { .. } => LivePhase::AwaitingDeploy,
         }

@@ -201,7 +201,7 @@ impl Inner {
         let mut log = OutsideLog::create(Arc::clone(&self.disk), &self.layout.journal(), &owner)?;
         let written = locked.intend(&log.id(), &ids, now).map_err(QueueError::from).and_then(|()| {
             for plan in planned {
-                let mut invocation = plan.dead.replay(now);
+                let mut invocation = plan.dead.replay();
                 invocation.pin = plan.pin.clone();
                 invocation.max_attempts = how.max_attempts.or(invocation.max_attempts);
                 log.enqueue(&invocation, &plan.dead.payload.0)?;

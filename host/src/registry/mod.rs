@@ -80,8 +80,8 @@ impl Registry {
     /// # Errors
     /// The file cannot be read, is damaged or of another format.
     pub fn tasks(&self) -> Result<Tasks, RegistryError> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.disk.stat(&self.path).map_err(RegistryError::io("looking at", &self.path))?;
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if stamp != loaded.stamp {
             let tasks = self.read()?.into_tasks();
             *loaded = Loaded { stamp, tasks };

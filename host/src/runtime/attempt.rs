@@ -200,11 +200,12 @@ async fn call(prepared: &Prepared, store: &mut Store<State>, input: &Input<'_>) 
                 Ok(task) => task,
                 Err(error) => return Ended::NotInstantiated(error),
             };
-            let id = input.facts.id.to_string();
+            let mut id = [0; wasmq_core::id::TEXT_BYTES];
+            let id = input.facts.id.as_text(&mut id);
             let metadata: Vec<(&str, &str)> =
                 input.facts.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
             let facts = Invocation {
-                id: &id,
+                id,
                 task: input.facts.task,
                 enqueued_at_ms: input.facts.enqueued_at_ms,
                 replays: input.facts.replays,

@@ -30,6 +30,9 @@ const HAND_OVER_PAUSE: Duration = Duration::from_millis(300);
 /// The most invocations of one hand-over.
 const HAND_OVER_MOST: u64 = 20_000;
 
+/// The request number of all hand-overs; those of clients begin with 1.
+const HAND_OVER_REQUEST: u64 = 0;
+
 /// A connected client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ClientId(pub(super) u64);
@@ -87,6 +90,13 @@ struct Slot {
     asked_to_hand_over: Option<Stopwatch>,
     /// Since when it has had a backlog.
     backlog_since: Option<Stopwatch>,
+}
+
+impl Slot {
+    fn is_idle(&self) -> bool {
+        let counts = self.figures.counts;
+        self.worker.is_some() && counts.ready + counts.running + self.routed == 0 && !self.figures.log.is_empty()
+    }
 }
 
 struct Pending {
@@ -296,6 +306,10 @@ impl Hub {
             }
             return;
         }
+        if frame.request == HAND_OVER_REQUEST {
+            self.tell_idle_to_adopt();
+            return;
+        }
         let Some(pending) = self.pending.get_mut(&frame.request) else { return };
         pending.asked = pending.asked.saturating_sub(1);
         if frame.kind == Kind::Refused && pending.asked > 0 {
@@ -311,11 +325,7 @@ impl Hub {
 
     /// When a worker has a long backlog and another has nothing to do, half of it is handed over.
     fn balance(&mut self) {
-        let is_idle = |slot: &Slot| {
-            let counts = slot.figures.counts;
-            slot.worker.is_some() && counts.ready + counts.running + slot.routed == 0 && !slot.figures.log.is_empty()
-        };
-        if !self.slots.iter().any(is_idle) {
+        if !self.slots.iter().any(Slot::is_idle) {
             return;
         }
         for slot in &mut self.slots {
@@ -328,9 +338,16 @@ impl Hub {
             let mut body = Vec::new();
             Encoder(&mut body).uint(ready.div_ceil(2).min(HAND_OVER_MOST));
             if let Some(worker) = &slot.worker {
-                let _ = worker.frames.send(Frame::new(Kind::HandOver, 0, body));
+                let _ = worker.frames.send(Frame::new(Kind::HandOver, HAND_OVER_REQUEST, body));
                 slot.asked_to_hand_over = Some(Stopwatch::start());
             }
+        }
+    }
+
+    /// Idle workers look for free logs by themselves too, but not as soon.
+    fn tell_idle_to_adopt(&self) {
+        for worker in self.slots.iter().filter(|slot| slot.is_idle()).filter_map(|slot| slot.worker.as_ref()) {
+            let _ = worker.frames.send(Frame::new(Kind::Adopt, 0, Vec::new()));
         }
     }
 

@@ -2,7 +2,7 @@
 //! for longer than an epoch tick.
 //!
 //! Invariant: every dispatched attempt is reported to the keeper exactly once. Reports are sent in
-//! batches: when a quarter of the places is free again, so that the keeper refills them while the
+//! batches: when half of the places is free again, so that the keeper refills them while the
 //! others still run, and when the executor has nothing else to do.
 
 use std::cell::RefCell;
@@ -112,7 +112,7 @@ pub(super) fn run(
         handles: RefCell::default(),
         some_finished: Notify::new(),
         keeper,
-        batch: (concurrency as usize / 4).clamp(1, LARGEST_BATCH),
+        batch: (concurrency as usize / 2).clamp(1, LARGEST_BATCH),
     });
     LocalSet::new().block_on(&tokio, async {
         tokio::select! {

@@ -2,17 +2,28 @@
 
 use std::sync::Arc;
 
-use wasmq_core::codec::{DecodeError, Decoder};
+use wasmq_core::codec::Decoder;
 use wasmq_core::event::Outcome;
 use wasmq_core::invocation::check_metadata;
 use wasmq_core::state::Phase;
-use wasmq_core::{InvocationId, Verdict};
+use wasmq_core::{Invocation, InvocationId, Verdict};
 
 use super::executor::ToExecutor;
 use super::figures::Completion;
 use super::keeper::Keeper;
-use crate::journal::JournalError;
-use crate::wire::{Frame, Kind, Reason, read_enqueue};
+use crate::journal::{JournalError, LiveStore};
+use crate::wire::{EnqueueReader, Frame, Kind, Reason};
+
+/// How many invocations are taken in before other things have their turn.
+const SLICE: usize = 64;
+
+/// An enqueue that is being taken in.
+pub(super) struct Batch {
+    request: u64,
+    reader: EnqueueReader,
+    /// The invocation taken in last.
+    last: Option<InvocationId>,
+}
 
 /// Why a batch was not taken.
 enum Trouble {
@@ -20,10 +31,9 @@ enum Trouble {
     Journal(JournalError),
 }
 
-impl From<DecodeError> for Trouble {
-    fn from(error: DecodeError) -> Self {
-        Self::Malformed(error.to_string())
-    }
+fn take_one(live: &mut dyn LiveStore, invocation: Invocation, payload: &[u8]) -> Result<(), Trouble> {
+    check_metadata(&invocation.metadata).map_err(|error| Trouble::Malformed(error.to_string()))?;
+    live.enqueue(invocation, payload).map(|_| ()).map_err(Trouble::Journal)
 }
 
 impl Keeper {
@@ -33,22 +43,29 @@ impl Keeper {
             Kind::Enqueue if self.draining.is_some() => {
                 self.refuse(frame.request, Reason::Unavailable, "the worker is stopping; nothing was enqueued");
             }
-            Kind::Enqueue => return self.enqueue(&frame),
+            Kind::Enqueue => self.intake.push_back(Batch {
+                request: frame.request,
+                reader: EnqueueReader::new(frame.body),
+                last: None,
+            }),
             Kind::Cancel => return self.cancel(&frame),
             Kind::Drain => self.drain(),
-            Kind::HandOver => return self.hand_over(&frame.body),
+            Kind::HandOver => return self.hand_over(&frame),
+            Kind::Adopt => self.more_to_adopt = true,
             Kind::Status => self.tell_figures(),
             Kind::Ack | Kind::Refused | Kind::Finished | Kind::Figures => {}
         }
         Ok(())
     }
 
-    fn hand_over(&mut self, body: &[u8]) -> Result<(), JournalError> {
-        let limit = Decoder::new(body).uint("limit").ok().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
+    fn hand_over(&mut self, frame: &Frame) -> Result<(), JournalError> {
+        let limit =
+            Decoder::new(&frame.body).uint("limit").ok().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
         if self.draining.is_none() && limit > 0 {
             let count = self.live.hand_over(limit)?;
             tracing::info!(count, "handed work over to idle workers");
             self.tell_figures();
+            self.answers.push(Frame::new(Kind::Ack, frame.request, Vec::new()));
         }
         Ok(())
     }
@@ -57,36 +74,51 @@ impl Keeper {
         self.answers.push(Frame::refused(request, reason, message));
     }
 
-    fn enqueue(&mut self, frame: &Frame) -> Result<(), JournalError> {
-        let mut last = None;
-        let live = &mut self.live;
-        let taken = read_enqueue(&frame.body, |invocation, payload| {
-            check_metadata(&invocation.metadata).map_err(|error| Trouble::Malformed(error.to_string()))?;
-            last = Some(invocation.id);
-            live.enqueue(invocation, payload).map(|_| ()).map_err(Trouble::Journal)
-        });
-        match taken {
-            Ok(wait) => {
-                if let Some(id) = last.filter(|_| wait) {
-                    self.waiters.insert(id, frame.request);
+    /// Takes the next few invocations of the batches that wait. A long batch is taken in over several turns,
+    /// so that places that become free meanwhile are filled.
+    pub(super) fn take_slice(&mut self) -> Result<(), JournalError> {
+        for _ in 0..SLICE {
+            let Some(batch) = self.intake.front_mut() else { return Ok(()) };
+            let taken = match batch.reader.next() {
+                Ok(Some((invocation, payload))) => {
+                    batch.last = Some(invocation.id);
+                    take_one(self.live.as_mut(), invocation, payload)
                 }
-                self.answers.push(Frame::new(Kind::Ack, frame.request, Vec::new()));
-                Ok(())
-            }
-            Err(Trouble::Malformed(message)) => {
-                self.refuse(frame.request, Reason::Malformed, message);
-                Ok(())
-            }
-            Err(Trouble::Journal(error)) if error.is_no_space() => {
-                let message = format!("the disk is full ({error}); enqueueing works again as soon as there is room");
-                self.refuse(frame.request, Reason::NoSpace, message);
-                Ok(())
-            }
-            Err(Trouble::Journal(error)) => {
-                let _ = self.replies.send(Frame::refused(frame.request, Reason::Failed, error.to_string()));
-                Err(error)
+                Ok(None) => {
+                    self.acknowledge_batch();
+                    continue;
+                }
+                Err(error) => Err(Trouble::Malformed(error.to_string())),
+            };
+            if let Err(trouble) = taken {
+                self.refuse_batch(trouble)?;
             }
         }
+        Ok(())
+    }
+
+    fn acknowledge_batch(&mut self) {
+        let Some(batch) = self.intake.pop_front() else { return };
+        if let Some(id) = batch.last.filter(|_| batch.reader.waits()) {
+            self.waiters.insert(id, batch.request);
+        }
+        self.answers.push(Frame::new(Kind::Ack, batch.request, Vec::new()));
+    }
+
+    fn refuse_batch(&mut self, trouble: Trouble) -> Result<(), JournalError> {
+        let Some(batch) = self.intake.pop_front() else { return Ok(()) };
+        match trouble {
+            Trouble::Malformed(message) => self.refuse(batch.request, Reason::Malformed, message),
+            Trouble::Journal(error) if error.is_no_space() => {
+                let message = format!("the disk is full ({error}); enqueueing works again as soon as there is room");
+                self.refuse(batch.request, Reason::NoSpace, message);
+            }
+            Trouble::Journal(error) => {
+                let _ = self.replies.send(Frame::refused(batch.request, Reason::Failed, error.to_string()));
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn cancel(&mut self, frame: &Frame) -> Result<(), JournalError> {

@@ -7,6 +7,7 @@
 //!
 //! Invariant: no message is answered before the commit that covers it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use wasmq_core::{DeadTask, Digest, IdMap, IdSet, InvocationId, Settings, Timesta
 
 use super::executor::{Dispatch, Finished, ToExecutor};
 use super::figures::WorkerFigures;
+use super::intake::Batch;
 use super::loader::{Components, Loaded};
 use super::undertaker::{Buried, error_chain};
 use crate::clock::{self, Stopwatch};
@@ -30,6 +32,8 @@ const LOOK_AROUND: Duration = Duration::from_millis(200);
 const REPAIR_LOOK: Duration = Duration::from_secs(5);
 /// How long a change may wait for a sync when nobody waits for it.
 const LAZY_COMMIT: Duration = Duration::from_millis(20);
+/// The shortest time between two tellings of the figures that nobody asked for.
+const TELL_PAUSE: Duration = Duration::from_millis(5);
 /// The most messages that one turn takes.
 const MESSAGES_PER_TURN: usize = 512;
 
@@ -88,6 +92,8 @@ pub(super) struct Keeper {
     /// Started, and handed to the executor after the next flush.
     pub(super) starting: Vec<Dispatch>,
     pub(super) waiters: IdMap<u64>,
+    /// Enqueues that are not taken in completely yet.
+    pub(super) intake: VecDeque<Batch>,
     /// Answers that wait for the next commit.
     pub(super) answers: Vec<Frame>,
     /// Given to the undertaker and not confirmed.
@@ -101,6 +107,8 @@ pub(super) struct Keeper {
     pub(super) aborted: bool,
     /// When broken components were last tried again.
     pub(super) last_repair: Option<Stopwatch>,
+    /// When the figures were told last.
+    pub(super) last_told: Option<Stopwatch>,
     /// More free logs wait than one look took over.
     pub(super) more_to_adopt: bool,
 }
@@ -119,11 +127,13 @@ impl Keeper {
                 last_look = Some(Stopwatch::start());
             }
             self.take_messages(commands, dirty_since.is_some())?;
+            self.take_slice()?;
             if self.draining.is_none() {
                 self.start_what_may_start()?;
             }
             let lazy_over = dirty_since.is_some_and(|since| since.elapsed() >= LAZY_COMMIT);
             self.flush_and_commit(lazy_over)?;
+            self.tell_when_idle();
             dirty_since = if self.live.is_dirty() { dirty_since.or_else(|| Some(Stopwatch::start())) } else { None };
             self.bury()?;
             if self.drained() {
@@ -149,7 +159,7 @@ impl Keeper {
     /// How long the keeper may sleep when no message comes.
     fn patience(&self, dirty: bool) -> Duration {
         let until_due = self.live.next_due().map(|due| due.since(clock::now()).to_std());
-        let longest = if self.more_to_adopt {
+        let longest = if self.more_to_adopt || !self.intake.is_empty() {
             Duration::ZERO
         } else if dirty {
             LAZY_COMMIT
@@ -237,7 +247,16 @@ impl Keeper {
         Ok(())
     }
 
+    /// A worker that runs out of work says so at once: the supervisor may have some for it.
+    fn tell_when_idle(&mut self) {
+        let was_busy = self.figures.counts.ready + self.figures.counts.running > 0;
+        if was_busy && self.running.is_empty() && is_over(self.last_told, TELL_PAUSE) {
+            self.tell_figures();
+        }
+    }
+
     pub(super) fn tell_figures(&mut self) {
+        self.last_told = Some(Stopwatch::start());
         self.figures.counts = self.live.counts();
         let _ = self.replies.send(Frame::json(Kind::Figures, 0, &self.figures));
     }
@@ -257,7 +276,7 @@ impl Keeper {
             self.aborted = true;
             let _ = self.executor.send(ToExecutor::AbortAll);
         }
-        self.running.is_empty() && self.burying.is_empty() && self.answers.is_empty()
+        self.running.is_empty() && self.burying.is_empty() && self.intake.is_empty() && self.answers.is_empty()
     }
 }
 

@@ -169,6 +169,7 @@ fn run_keeper(
         running: Default::default(),
         starting: Vec::new(),
         waiters: Default::default(),
+        intake: Default::default(),
         answers: Vec::new(),
         burying: Default::default(),
         unburied: false,
@@ -178,6 +179,7 @@ fn run_keeper(
         aborted: false,
         more_to_adopt: false,
         last_repair: None,
+        last_told: None,
     };
     keeper.figures.pid = std::process::id();
     keeper.figures.log = log;

@@ -67,7 +67,7 @@ fn a_loop_up_to_the_end_at_its_start_ends_although_failures_stream_in() {
         let gone: Vec<_> = page.entries.iter().map(|dead| (dead.id, dead.replays)).collect();
         dlq.lock().unwrap().removed(&gone, RemovalReason::Retried, NOW).unwrap();
         // Each retry fails at once, and others fail too.
-        let mut again: Vec<_> = page.entries.iter().map(|dead| dead.replay(NOW)).map(|i| (i.id, i.replays)).collect();
+        let mut again: Vec<_> = page.entries.iter().map(|dead| dead.replay()).map(|i| (i.id, i.replays)).collect();
         again.truncate(1);
         for (again, replays) in again {
             let of = (0..10).find(|of| id(*of) == again).unwrap();

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::stories::ran;
 use crate::world::{World, signal, until};
 
@@ -80,6 +82,19 @@ fn a_demo_that_ctrl_c_ends_leaves_nothing() {
 #[test]
 fn a_demo_that_sigterm_ends_leaves_nothing() {
     stopped_by("TERM");
+}
+
+#[test]
+fn a_demo_that_is_stopped_as_soon_as_it_has_a_directory_leaves_nothing() {
+    let world = World::new();
+    let mut child = demo(&world, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while std::fs::read_dir(world.path("tmp")).unwrap().next().is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it began");
+    }
+    // Faster than a `kill` that has to be started first.
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_ne!(ended(&mut child), Some(0), "an interrupted story is not a success");
+    nothing_is_left(&world);
 }
 
 #[track_caller]

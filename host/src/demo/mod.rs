@@ -11,9 +11,11 @@ mod files;
 mod stage;
 mod story;
 
+use std::io;
 use std::thread;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use self::stage::Stage;
@@ -25,6 +27,8 @@ use crate::cli::output::Output;
 /// # Errors
 /// The first step that did not show what it should, or the interruption.
 pub fn run(out: &mut Output) -> Result<(), CliError> {
+    let signals = Signals::listen([SignalKind::interrupt(), SignalKind::terminate()])
+        .map_err(|source| CliError::Demo(format!("cannot handle signals: {source}")))?;
     let stage = Stage::set_up(out)?;
     let (told, end) = oneshot::channel();
     let result = thread::scope(|scope| {
@@ -33,23 +37,63 @@ pub fn run(out: &mut Output) -> Result<(), CliError> {
             let _ = told.send(());
             result
         });
-        let watched = watch(end);
-        stage.interrupt_if(!matches!(watched, Ok(false)));
+        stage.interrupt_if(signals.come_before(end));
         story.join().unwrap_or_else(|_| Err(CliError::Demo("the story broke off; this is a fault of wasmq".to_owned())))
     });
     let cleaned = stage.clean_up();
     result.and(cleaned)
 }
 
-/// Waits for the end of the story; true when a signal came first.
-fn watch(end: oneshot::Receiver<()>) -> std::io::Result<bool> {
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tokio.block_on(async {
-        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        Ok(tokio::select! {
-            _ = end => false,
-            _ = interrupt.recv() => true,
-            _ = terminate.recv() => true,
+/// Signals that, from [`Signals::listen`] on and until the process ends, end the story and not the
+/// process. So they must be listened to before there is anything to clean up.
+struct Signals {
+    tokio: Runtime,
+    streams: [Signal; 2],
+}
+
+impl Signals {
+    fn listen(kinds: [SignalKind; 2]) -> io::Result<Self> {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let entered = tokio.enter();
+        let streams = [signal(kinds[0])?, signal(kinds[1])?];
+        drop(entered);
+        Ok(Self { tokio, streams })
+    }
+
+    /// Waits for the end of the story; true when a signal came first, be it before this call.
+    fn come_before(self, end: oneshot::Receiver<()>) -> bool {
+        let Self { tokio, streams: [mut one, mut other] } = self;
+        tokio.block_on(async {
+            tokio::select! {
+                _ = end => false,
+                _ = one.recv() => true,
+                _ = other.recv() => true,
+            }
         })
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Signal as Number, getpid, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn a_signal_that_came_before_the_story_began_ends_it() {
+        for number in [Number::USR1, Number::USR2] {
+            let signals = Signals::listen([SignalKind::user_defined1(), SignalKind::user_defined2()]).unwrap();
+            kill_process(getpid(), number).unwrap();
+            let (_story, end) = oneshot::channel();
+            assert!(signals.come_before(end));
+        }
+    }
+
+    #[test]
+    fn a_story_that_ends_by_itself_was_not_interrupted() {
+        let signals = Signals::listen([SignalKind::window_change(), SignalKind::hangup()]).unwrap();
+        let (story, end) = oneshot::channel();
+        story.send(()).unwrap();
+        assert!(!signals.come_before(end));
+    }
 }

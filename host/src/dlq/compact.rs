@@ -16,6 +16,8 @@ use super::slots::Slot;
 use super::types::{DamageReason, RemovalReason};
 
 const CHUNK_BYTES: usize = 1024 * 1024;
+/// The name of the copy while it is written.
+pub(super) const COPY_NAME: &str = "dead-tasks-v1.jsonl.tmp";
 const DAMAGED_NAME: &str = "dead-tasks-v1.damaged";
 
 /// A file that is written from front to end.
@@ -79,7 +81,7 @@ impl Log {
             return Ok(());
         }
         self.move_damage_aside(self.index.damage(), now)?;
-        let temporary = self.path.with_extension("jsonl.tmp");
+        let temporary = self.path.with_file_name(COPY_NAME);
         let doing = "writing the compacted copy of";
         let file = self.disk.open(&temporary, OpenMode::Create).map_err(DlqError::io(doing, &self.path))?;
         let written = self.write_copy(&*file, now).and_then(|rotten| Ok((self.read_back(&*file, rotten)?, rotten)));

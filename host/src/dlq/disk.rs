@@ -6,11 +6,13 @@
 //! Deliberately absent: what the operations do; `write.rs` and `query.rs` have that.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use wasmq_core::{DeadTask, InvocationId, Timestamp};
 use wasmq_wal::disk::{Disk, DiskLock, Wait};
 
+use super::compact::COPY_NAME;
 use super::error::DlqError;
 use super::line::IdPair;
 use super::log::Log;
@@ -30,6 +32,8 @@ struct Shared {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     log: Mutex<Log>,
+    /// Whether leftovers of dead processes were looked for.
+    swept: AtomicBool,
 }
 
 impl DiskDlq {
@@ -41,7 +45,7 @@ impl DiskDlq {
         let dir = data_dir.join("dlq");
         refuse_other_versions(&*disk, &dir)?;
         let log = Mutex::new(Log::new(Arc::clone(&disk), &dir));
-        Ok(Self { shared: Arc::new(Shared { disk, dir, log }) })
+        Ok(Self { shared: Arc::new(Shared { disk, dir, log, swept: AtomicBool::new(false) }) })
     }
 
     /// Rewrites the file now; the tests look at what becomes of it.
@@ -73,7 +77,21 @@ impl Shared {
         self.disk.create_dir_all(&self.dir).map_err(DlqError::io("creating", &self.dir))?;
         let path = self.dir.join(LOCK_NAME);
         let lock = self.disk.lock(&path, Wait::Forever).map_err(DlqError::io("locking", &path))?;
-        lock.ok_or_else(|| DlqError::io("locking", &path)(std::io::ErrorKind::WouldBlock.into()))
+        let lock = lock.ok_or_else(|| DlqError::io("locking", &path)(std::io::ErrorKind::WouldBlock.into()))?;
+        if !self.swept.swap(true, Ordering::Relaxed) {
+            self.sweep();
+        }
+        Ok(lock)
+    }
+
+    /// Removes the copy of a compaction that died. Whoever compacts holds the lock, as the caller does.
+    fn sweep(&self) {
+        let leftover = self.dir.join(COPY_NAME);
+        if matches!(self.disk.stat(&leftover), Ok(Some(_)))
+            && let Err(error) = self.disk.remove(&leftover)
+        {
+            tracing::warn!(path = %leftover.display(), %error, "the leftover of a compaction could not be removed");
+        }
     }
 
     /// The log as it was left by the last call.

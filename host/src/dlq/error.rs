@@ -51,7 +51,7 @@ pub enum DlqError {
         limit: usize,
     },
     /// An entry that verified when the file was read and does not any more.
-    #[error("dead task {id} is damaged in {path} at offset {offset}: run `wasmq store verify`", path = path.display())]
+    #[error("dead task {id} is damaged in {path} at offset {offset}: `wasmq status` lists all damage", path = path.display())]
     Damaged {
         /// The dead task.
         id: InvocationId,

@@ -13,6 +13,9 @@
 //! Whoever reads A first looks for the line; whoever reads B without an `ADOPTED` record looks for
 //! a lock file that names B. So a void log is deleted by others only after its adopter is gone.
 //!
+//! On a full disk there may be no room for copies. A worker whose own log holds nothing that lives then
+//! goes on in A itself (`take_over.rs`); otherwise A waits until there is room.
+//!
 //! Invariants: no invocation is lost or doubled by a crash between any two steps; a log that cannot
 //! be read is left where it is and reported; damaged places are kept beside it before it goes.
 
@@ -25,11 +28,12 @@ use std::time::Duration;
 use wasmq_core::state::{Entry, Ledger};
 use wasmq_core::{InvocationId, Timestamp, event};
 use wasmq_wal::disk::{Disk, OpenMode};
-use wasmq_wal::{Claim as LogClaim, Orphan, Record, RecordRef, ScanReport, WalId};
+use wasmq_wal::{Claim as LogClaim, Orphan, Record, RecordRef, ScanReport, WalId, WalListing};
 
-use super::disk::{DiskJournal, payload_in};
+use super::disk::{DiskJournal, NO_ROOM_PAUSE, payload_in};
 use super::hand_over::{is_for_others, pending_from, settle_pending};
 use super::schedule::inline;
+use super::take_over::{has_room_for_copies, take_over};
 use super::{Adopted, Enqueued, JournalError, Payload, ReplayHook};
 use crate::clock::Stopwatch;
 
@@ -38,6 +42,9 @@ const AT_A_TIME: Duration = Duration::from_millis(100);
 
 /// How the lock file of a worker begins. Nobody else hands work over.
 pub(crate) const WORKER: &str = "worker";
+
+/// Logs that are as long as this wait for a moment when they found no room, in bytes.
+const NO_ROOM_FROM_BYTES: u64 = 64 << 10;
 
 /// The word in a lock file that makes its log void.
 const ADOPTED_BY: &str = "adopted-by ";
@@ -57,6 +64,8 @@ pub(super) fn lock_text(disk: &dyn Disk, dir: &Path, id: WalId) -> Option<String
 pub(super) struct Replayed {
     pub(super) ledger: Ledger<Payload>,
     pub(super) report: ScanReport,
+    /// It is whole and its records alone say what lives in it.
+    pub(super) is_plain: bool,
 }
 
 /// Applies one record to a ledger that keeps small payloads and remembers where large ones are.
@@ -99,7 +108,7 @@ fn adopt_pass(
     let known: HashSet<WalId> = listing.wals.iter().map(|log| log.id).collect();
     let (mut waiting, mut taken) = (false, false);
     for log in &listing.wals {
-        if log.id == journal.id || is_for_others(journal, log.id) {
+        if log.id == journal.id || is_for_others(journal, log.id) || waits_for_room(journal, log) {
             continue;
         }
         if taken && since.elapsed() > AT_A_TIME {
@@ -112,12 +121,16 @@ fn adopt_pass(
             continue;
         }
         match wasmq_wal::claim_listed(Arc::clone(&journal.disk), &journal.dir, log) {
-            Ok(LogClaim::Claimed(orphan)) => taken |= adopt_one(journal, orphan, now, replayed, adopted)?,
+            Ok(LogClaim::Claimed(orphan)) => taken |= adopt_one(journal, orphan, log.bytes, now, replayed, adopted)?,
             Ok(LogClaim::Held | LogClaim::Gone) => {}
             Err(error) => tracing::error!(log = %log.id, %error, "a log cannot be taken over and was left alone"),
         }
     }
     Ok(waiting && taken)
+}
+
+fn waits_for_room(journal: &DiskJournal, log: &WalListing) -> bool {
+    log.bytes >= NO_ROOM_FROM_BYTES && journal.no_room.is_some_and(|since| since.elapsed() < NO_ROOM_PAUSE)
 }
 
 /// Whether the lock file of a void log is still needed: it says that the copies in another log, which
@@ -135,6 +148,7 @@ fn awaits_its_source(lock_text: &str, known: &HashSet<WalId>) -> bool {
 fn adopt_one(
     journal: &mut DiskJournal,
     mut orphan: Orphan,
+    bytes: u64,
     now: Timestamp,
     replayed: &mut ReplayHook<'_>,
     adopted: &mut Adopted,
@@ -143,17 +157,21 @@ fn adopt_one(
         delete(orphan);
         return Ok(true);
     }
-    if orphan.lock_text().starts_with(WORKER) {
-        settle_pending(&journal.disk, &journal.dir, orphan.id())?;
+    if may_have_handed_over(orphan.lock_text()) && !settle_pending(&journal.disk, &journal.dir, orphan.id())? {
+        return Ok(false);
     }
-    let Replayed { ledger, report } = match replay(journal, &orphan) {
+    let Replayed { ledger, report, is_plain } = match replay(&journal.disk, &journal.dir, &orphan) {
         Ok(replayed) => replayed,
         Err(error) => {
             tracing::error!(log = %orphan.id(), %error, "a log cannot be read and was left where it is");
             return Ok(false);
         }
     };
-    keep_damage(journal, &orphan, &report);
+    let kept =
+        keep_damage(journal, &orphan, &report) || (journal.give_up_reserve() && keep_damage(journal, &orphan, &report));
+    if !kept {
+        return Ok(false);
+    }
     let entries = ledger.into_recovered(now);
     let replays: Vec<_> = entries
         .iter()
@@ -166,10 +184,21 @@ fn adopt_one(
         tracing::error!(log = %orphan.id(), error, "a log with replays waits until the dead letter queue can be written");
         return Ok(false);
     }
+    if !has_room_for_copies(journal, &entries, bytes) {
+        let taken = is_plain && take_over(journal, orphan, entries, now, adopted)?;
+        adopted.logs += u32::from(taken);
+        journal.no_room = Some(Stopwatch::start());
+        return Ok(taken);
+    }
     adopted.logs += 1;
     copy_and_commit(journal, &mut orphan, entries, now, adopted)?;
     delete(orphan);
     Ok(true)
+}
+
+/// Whether a log was ever written by a worker: nobody else hands work over.
+pub(super) fn may_have_handed_over(lock_text: &str) -> bool {
+    lock_text.lines().any(|line| line.starts_with(WORKER))
 }
 
 fn delete(orphan: Orphan) {
@@ -181,28 +210,31 @@ fn delete(orphan: Orphan) {
 
 /// Reads a whole log. Copies in it that were never confirmed count when the log they came from says
 /// that it was adopted by this one.
-fn replay(journal: &DiskJournal, orphan: &Orphan) -> Result<Replayed, JournalError> {
+pub(super) fn replay(disk: &Arc<dyn Disk>, dir: &Path, orphan: &Orphan) -> Result<Replayed, JournalError> {
     let mut ledger = Ledger::default();
     let report = orphan.scan(&mut |record: Record<'_>| {
         apply(&mut ledger, &record);
         ControlFlow::Continue(())
     })?;
-    if ledger.has_open_copies() && is_named_as_adopter(journal, orphan.id())? {
+    let is_plain = !ledger.has_open_copies() && report.damaged.is_empty();
+    if ledger.has_open_copies() && is_named_as_adopter(disk.as_ref(), dir, orphan.id())? {
         ledger.accept_copies();
     }
-    Ok(Replayed { ledger, report })
+    Ok(Replayed { ledger, report, is_plain })
 }
 
-fn is_named_as_adopter(journal: &DiskJournal, id: WalId) -> Result<bool, JournalError> {
-    let listing = wasmq_wal::list(journal.disk.as_ref(), &journal.dir)?;
-    Ok(listing.wals.iter().any(|log| {
-        lock_text(journal.disk.as_ref(), &journal.dir, log.id).is_some_and(|text| adopter_of(&text) == Some(id))
-    }))
+fn is_named_as_adopter(disk: &dyn Disk, dir: &Path, id: WalId) -> Result<bool, JournalError> {
+    let listing = wasmq_wal::list(disk, dir)?;
+    let is_named = |log: &WalListing| lock_text(disk, dir, log.id).is_some_and(|text| adopter_of(&text) == Some(id));
+    Ok(listing.wals.iter().any(is_named))
 }
 
-fn keep_damage(journal: &DiskJournal, orphan: &Orphan, report: &ScanReport) {
+/// Sets damaged places aside. Returns whether the log may go: not if all that was missing is space.
+fn keep_damage(journal: &DiskJournal, orphan: &Orphan, report: &ScanReport) -> bool {
+    let mut kept_all = true;
     if let Some(torn) = &report.torn {
         let kept = wasmq_wal::quarantine(journal.disk.as_ref(), &torn.path, torn.offset, torn.bytes);
+        kept_all &= !matches!(&kept, Err(error) if error.is_no_space());
         tracing::warn!(log = %orphan.id(), offset = torn.offset, bytes = torn.bytes, ?kept,
             "the end of a log is no whole record, as a cut write leaves it or damage; it was set aside and the rest was read");
     }
@@ -211,9 +243,13 @@ fn keep_damage(journal: &DiskJournal, orphan: &Orphan, report: &ScanReport) {
             Ok(kept) => {
                 tracing::error!(%damage, kept = ?kept, "a damaged place in a log was set aside; the rest was read")
             }
-            Err(error) => tracing::error!(%damage, %error, "a damaged place in a log could not be set aside"),
+            Err(error) => {
+                kept_all &= !error.is_no_space();
+                tracing::error!(%damage, %error, "a damaged place in a log could not be set aside");
+            }
         }
     }
+    kept_all
 }
 
 /// Steps 2 to 4.
@@ -251,7 +287,7 @@ fn copy_and_commit(
     Ok(())
 }
 
-fn take_in(journal: &mut DiskJournal, copies: Vec<Entry<Payload>>, now: Timestamp, adopted: &mut Adopted) {
+pub(super) fn take_in(journal: &mut DiskJournal, copies: Vec<Entry<Payload>>, now: Timestamp, adopted: &mut Adopted) {
     for entry in copies {
         let id: InvocationId = entry.invocation.id;
         let suspect = entry.suspicion != wasmq_core::state::Suspicion::None;
@@ -264,7 +300,11 @@ fn take_in(journal: &mut DiskJournal, copies: Vec<Entry<Payload>>, now: Timestam
     }
 }
 
-fn payload_of(journal: &DiskJournal, orphan: &Orphan, entry: &Entry<Payload>) -> Result<Arc<[u8]>, JournalError> {
+pub(super) fn payload_of(
+    journal: &DiskJournal,
+    orphan: &Orphan,
+    entry: &Entry<Payload>,
+) -> Result<Arc<[u8]>, JournalError> {
     match &entry.payload {
         Payload::Inline(bytes) => Ok(Arc::clone(bytes)),
         Payload::InLog(at, kind) => {

@@ -15,9 +15,11 @@ use wasmq_core::event::{self, Exhausted, Outcome, Started, kind};
 use wasmq_core::state::Entry;
 use wasmq_core::{Attempt, Event, Invocation, InvocationId, TaskName, Timestamp};
 use wasmq_wal::disk::Disk;
-use wasmq_wal::{RecordRef, Wal, WalId};
+use wasmq_wal::{Claim as LogClaim, Options, RecordRef, Wal, WalError, WalId};
 
+use super::reserve::{RESERVE_BYTES, Reserve};
 use super::schedule::{Schedule, inline};
+use super::take_over::{has_room, sum_of_records};
 use super::{Adopted, Claim, Counts, Enqueued, JournalError, LiveStore, Payload, ReplayHook};
 use crate::clock::{self, Stopwatch};
 
@@ -38,15 +40,27 @@ pub struct JournalOptions {
     /// When changes are on the disk.
     pub durability: Durability,
     /// Sizes of segments and buffers.
-    pub log: wasmq_wal::Options,
+    pub log: Options,
+    /// Room that is kept for ending what is queued, in bytes; 0 keeps none.
+    pub reserve_bytes: u64,
 }
 
 impl Default for JournalOptions {
     fn default() -> Self {
-        let log = wasmq_wal::Options { segment_bytes: 32 << 20, ..wasmq_wal::Options::default() };
-        Self { durability: Durability::Always, log }
+        let log = Options { segment_bytes: 32 << 20, ..Options::default() };
+        Self { durability: Durability::Always, log, reserve_bytes: RESERVE_BYTES }
     }
 }
+
+/// A log on a full disk takes no more ahead than this, in bytes.
+const MODEST_EXTENSION_BYTES: u64 = 64 << 10;
+
+/// How long an adoption or a compaction that found no room is put off: to read what does not fit over and
+/// over would keep the worker from ending what it has.
+pub(super) const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
+
+/// Room that a running attempt has for its end, in bytes. A completion takes a tenth of it.
+const ROOM_FOR_AN_END: u64 = 512;
 
 /// The live invocations of one worker and the log that holds them.
 #[derive(Debug)]
@@ -57,6 +71,13 @@ pub struct DiskJournal {
     pub(super) id: WalId,
     pub(super) schedule: Schedule,
     pub(super) scratch: Vec<u8>,
+    pub(super) reserve: Reserve,
+    /// The reserve was used and is not there again: nothing new is taken in.
+    pub(super) is_short: bool,
+    /// When an adoption or a compaction was last put off for want of room.
+    pub(super) no_room: Option<Stopwatch>,
+    /// The line for people in the lock file.
+    pub(super) owner: String,
     options: JournalOptions,
     /// Since when something waits for a sync.
     dirty_since: Option<Stopwatch>,
@@ -72,7 +93,13 @@ impl DiskJournal {
     /// When the log cannot be created.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, owner: &str, options: JournalOptions) -> Result<Self, JournalError> {
         let id = new_log_id();
-        let wal = Wal::create(Arc::clone(&disk), dir, id, owner, options.log)?;
+        let reserve = Reserve::new(Arc::clone(&disk), dir, options.reserve_bytes);
+        let create = |log| Wal::create(Arc::clone(&disk), dir, id, owner, log);
+        let wal = match create(options.log) {
+            Err(error) if error.is_no_space() && make_room(&disk, dir, &reserve) => create(modest(options.log))?,
+            other => other?,
+        };
+        let is_short = reserve.is_short();
         Ok(Self {
             disk,
             dir: dir.to_owned(),
@@ -80,6 +107,10 @@ impl DiskJournal {
             id,
             schedule: Schedule::default(),
             scratch: Vec::with_capacity(1024),
+            reserve,
+            is_short,
+            no_room: None,
+            owner: owner.to_owned(),
             options,
             dirty_since: None,
             handed_over: None,
@@ -92,10 +123,47 @@ impl DiskJournal {
         self.id
     }
 
+    /// Appends a record of what is queued already. It may use the reserve.
     pub(super) fn append(&mut self, kind: u8, payload: &[u8]) -> Result<RecordRef, JournalError> {
-        let at = self.wal.append(kind, &[&self.scratch, payload])?;
+        let at = match self.wal.append(kind, &[&self.scratch, payload]) {
+            Err(WalError::NoSpace { .. }) if self.give_up_reserve() => {
+                self.wal.append(kind, &[&self.scratch, payload])?
+            }
+            other => other?,
+        };
         self.dirty_since.get_or_insert_with(Stopwatch::start);
         Ok(at)
+    }
+
+    /// Appends a new invocation. It never uses the reserve.
+    fn append_new(&mut self, payload: &[u8]) -> Result<RecordRef, JournalError> {
+        self.is_short = self.is_short && self.reserve.is_short();
+        if self.is_short {
+            return Err(JournalError::Reserved { bytes: self.reserve.bytes() });
+        }
+        let at = self.wal.append(kind::ENQUEUED, &[&self.scratch, payload])?;
+        self.dirty_since.get_or_insert_with(Stopwatch::start);
+        Ok(at)
+    }
+
+    pub(super) fn give_up_reserve(&mut self) -> bool {
+        let given_up = self.reserve.give_up();
+        self.is_short |= given_up;
+        given_up
+    }
+
+    /// Sees to it that the end of one more attempt can be written, whatever happens to the disk.
+    fn make_room_for_ends(&mut self) -> Result<(), JournalError> {
+        let bytes = ROOM_FOR_AN_END * (self.schedule.counts().running + 2);
+        match self.wal.reserve(bytes) {
+            Err(WalError::NoSpace { .. }) if self.give_up_reserve() => Ok(self.wal.reserve(bytes)?),
+            other => Ok(other?),
+        }
+    }
+
+    /// The sizes of a log that is created while the disk is full.
+    pub(super) fn modest_log(&self) -> Options {
+        modest(self.options.log)
     }
 
     /// Appends the whole state of an entry and says where its payload is from now on.
@@ -124,18 +192,47 @@ impl DiskJournal {
         Ok(())
     }
 
+    /// Takes an invocation in whose record `append` writes; it finds all but the payload in `scratch`.
+    fn take_in(
+        &mut self,
+        invocation: Invocation,
+        payload: &[u8],
+        append: impl FnOnce(&mut Self, &[u8]) -> Result<RecordRef, JournalError>,
+    ) -> Result<Enqueued, JournalError> {
+        if self.schedule.knows(&invocation.id, invocation.replays) {
+            return Ok(Enqueued::Known);
+        }
+        self.scratch.clear();
+        invocation.encode(&mut self.scratch);
+        let at = append(self, payload)?;
+        let place = inline(payload).unwrap_or(Payload::InLog(at, kind::ENQUEUED));
+        Ok(self.schedule.insert(Entry::new(invocation, place), clock::now()))
+    }
+
     /// Copies what is live in the oldest segment forward, then drops it. Records that end an
     /// invocation are always younger than those they end, so dropping from the old end never
     /// brings one back.
     fn drop_oldest_segment(&mut self, sequence: u32) -> Result<(), JournalError> {
         if !self.schedule.is_empty() {
-            for id in self.ids_in_segment(sequence)? {
+            let ids = self.ids_in_segment(sequence)?;
+            if self.is_short && !self.has_room_to_copy(&ids) {
+                self.no_room = Some(Stopwatch::start());
+                return Ok(());
+            }
+            for id in ids {
                 self.copy_forward(id)?;
             }
             self.sync()?;
         }
         self.wal.drop_oldest()?;
         Ok(())
+    }
+
+    /// Whether what lives of these can be copied forward as a whole; a part would only use up room.
+    fn has_room_to_copy(&mut self, ids: &[InvocationId]) -> bool {
+        let live: Vec<_> = ids.iter().filter_map(|id| self.schedule.get(id)).collect();
+        let needed = sum_of_records(&mut self.scratch, live.into_iter());
+        has_room(self, needed)
     }
 
     fn ids_in_segment(&mut self, sequence: u32) -> Result<Vec<InvocationId>, JournalError> {
@@ -150,6 +247,8 @@ impl DiskJournal {
             }
             ControlFlow::Continue(())
         })?;
+        ids.sort_unstable();
+        ids.dedup();
         Ok(ids)
     }
 
@@ -169,6 +268,27 @@ impl DiskJournal {
     }
 }
 
+fn modest(log: Options) -> Options {
+    Options { extend_bytes: log.extend_bytes.min(MODEST_EXTENSION_BYTES), ..log }
+}
+
+/// Finds room for a log on a full disk: the reserve, else what dead owners took ahead. Returns whether it
+/// is worth another try.
+fn make_room(disk: &Arc<dyn Disk>, dir: &Path, reserve: &Reserve) -> bool {
+    if reserve.bytes() == 0 || reserve.give_up() {
+        return reserve.bytes() > 0;
+    }
+    let Ok(listing) = wasmq_wal::list(disk.as_ref(), dir) else { return false };
+    for log in listing.wals.iter().filter(|log| log.bytes > MODEST_EXTENSION_BYTES) {
+        if let Ok(LogClaim::Claimed(orphan)) = wasmq_wal::claim(Arc::clone(disk), dir, log.id)
+            && let Err(error) = orphan.trim()
+        {
+            tracing::warn!(log = %log.id, %error, "the space behind the end of a log could not be given back");
+        }
+    }
+    true
+}
+
 /// A new log id: a UUIDv7 without dashes.
 pub(super) fn new_log_id() -> WalId {
     WalId::from_bytes(uuid::Uuid::now_v7().into_bytes())
@@ -186,14 +306,11 @@ pub(super) fn payload_in(kind: u8, body: &[u8], at: RecordRef) -> Result<&[u8], 
 
 impl LiveStore for DiskJournal {
     fn enqueue(&mut self, invocation: Invocation, payload: &[u8]) -> Result<Enqueued, JournalError> {
-        if self.schedule.knows(&invocation.id, invocation.replays) {
-            return Ok(Enqueued::Known);
-        }
-        self.scratch.clear();
-        invocation.encode(&mut self.scratch);
-        let at = self.append(kind::ENQUEUED, payload)?;
-        let place = inline(payload).unwrap_or(Payload::InLog(at, kind::ENQUEUED));
-        Ok(self.schedule.insert(Entry::new(invocation, place), clock::now()))
+        self.take_in(invocation, payload, Self::append_new)
+    }
+
+    fn follow_up(&mut self, invocation: Invocation, payload: &[u8]) -> Result<Enqueued, JournalError> {
+        self.take_in(invocation, payload, |journal, payload| journal.append(kind::ENQUEUED, payload))
     }
 
     fn claim(&mut self, now: Timestamp) -> Option<Claim> {
@@ -221,6 +338,7 @@ impl LiveStore for DiskJournal {
     }
 
     fn started(&mut self, id: InvocationId, started: Started) -> Result<(), JournalError> {
+        self.make_room_for_ends()?;
         self.scratch.clear();
         event::encode_started(&mut self.scratch, id, &started);
         self.append(kind::STARTED, &[])?;
@@ -310,13 +428,22 @@ impl LiveStore for DiskJournal {
     }
 
     fn compact(&mut self) -> Result<(), JournalError> {
-        let slack = 2 * self.options.log.segment_bytes;
-        if self.wal.total_bytes() <= 2 * self.schedule.live_bytes() + slack {
+        self.reserve.keep();
+        self.is_short = self.reserve.is_short();
+        // What is dead is worth nothing on a disk that is full.
+        let slack = if self.is_short { MODEST_EXTENSION_BYTES } else { 2 * self.options.log.segment_bytes };
+        let waits = self.is_short && self.no_room.is_some_and(|since| since.elapsed() < NO_ROOM_PAUSE);
+        if waits || self.wal.total_bytes() <= 2 * self.schedule.live_bytes() + slack {
             return Ok(());
         }
-        match self.wal.oldest_sealed() {
+        let compacted = match self.wal.oldest_sealed() {
             Some(sequence) => self.drop_oldest_segment(sequence),
+            None if self.is_short => self.wal.rotate().map_err(JournalError::from),
             None => Ok(()),
+        };
+        match compacted {
+            Err(error) if error.is_no_space() => Ok(()),
+            other => other,
         }
     }
 

@@ -32,6 +32,18 @@ pub enum JournalError {
         /// Why it failed.
         source: std::io::Error,
     },
+    /// The disk is as good as full.
+    #[error("less than {bytes} bytes are free, and they are kept so that what is queued can be run")]
+    Reserved {
+        /// What is kept, in bytes.
+        bytes: u64,
+    },
+    /// Somebody took a log over at this very moment.
+    #[error("the log {log} was taken over at this very moment; try again")]
+    Unclaimed {
+        /// The log.
+        log: wasmq_wal::WalId,
+    },
     /// An invocation that is not live.
     #[error("{0} is not live in this log")]
     Unknown(wasmq_core::InvocationId),
@@ -41,6 +53,6 @@ impl JournalError {
     /// Whether the disk is full and nothing was harmed: trying again later may help.
     #[must_use]
     pub const fn is_no_space(&self) -> bool {
-        matches!(self, Self::Log(WalError::NoSpace { .. }))
+        matches!(self, Self::Log(WalError::NoSpace { .. }) | Self::Reserved { .. })
     }
 }

@@ -39,25 +39,59 @@ pub(super) fn pending_from(lock_text: &str) -> Option<WalId> {
 }
 
 pub(super) fn hand_over(journal: &mut DiskJournal, limit: usize) -> Result<usize, JournalError> {
+    if journal.is_short {
+        return Ok(0);
+    }
     let ids = journal.schedule.take_last_ready(limit);
     if ids.is_empty() {
         return Ok(0);
     }
     let target_id = new_log_id();
     let owner = format!("hand-over, pid {}", std::process::id());
-    let mut target = Wal::create(Arc::clone(&journal.disk), &journal.dir, target_id, &owner, Options::short_lived())?;
-    target.mark(&format!("{FROM}{}", journal.id))?;
-    write(journal, &mut target, &ids)?;
-    let _proof = target.sync()?;
-    journal.scratch.clear();
-    event::encode_handed_over(&mut journal.scratch, *target_id.as_bytes(), &ids);
-    journal.append(event::kind::HANDED_OVER, &[])?;
+    let log = Wal::create(Arc::clone(&journal.disk), &journal.dir, target_id, &owner, Options::short_lived());
+    let mut target = match log {
+        Err(error) if error.is_no_space() => return Ok(stay(journal, &ids)),
+        other => other?,
+    };
+    match offer(journal, &mut target, target_id, &ids) {
+        Err(error) if lacks_room(journal, &error) => {
+            target.delete()?;
+            return Ok(stay(journal, &ids));
+        }
+        other => other?,
+    }
     journal.sync()?;
     journal.schedule.handed_over(&ids);
     target.mark(COMMITTED)?;
     target.close()?;
     journal.handed_over = Some((target_id, Stopwatch::start()));
     Ok(ids.len())
+}
+
+/// Steps 2 and 3 without the last sync. After an error for want of room neither log counts on the other.
+fn offer(
+    journal: &mut DiskJournal,
+    target: &mut Wal,
+    target_id: WalId,
+    ids: &[InvocationId],
+) -> Result<(), JournalError> {
+    target.mark(&format!("{FROM}{}", journal.id))?;
+    write(journal, target, ids)?;
+    let _proof = target.sync()?;
+    journal.scratch.clear();
+    event::encode_handed_over(&mut journal.scratch, *target_id.as_bytes(), ids);
+    journal.append(event::kind::HANDED_OVER, &[]).map(|_| ())
+}
+
+/// Whether the target has no room and this log is as it was.
+fn lacks_room(journal: &DiskJournal, error: &JournalError) -> bool {
+    journal.wal.poison().is_none() && matches!(error, JournalError::Log(error) if error.is_no_space())
+}
+
+/// There is no room for another log: all stays as it was.
+fn stay(journal: &mut DiskJournal, ids: &[InvocationId]) -> usize {
+    journal.schedule.put_back_last(ids);
+    0
 }
 
 /// Whether a log is the last hand-over of this journal and still for others.
@@ -79,11 +113,12 @@ fn write(journal: &mut DiskJournal, target: &mut Wal, ids: &[InvocationId]) -> R
     Ok(())
 }
 
-/// Decides the fate of the pending hand-overs of a log that is being adopted.
-pub(super) fn settle_pending(disk: &Arc<dyn Disk>, dir: &Path, from: WalId) -> Result<(), JournalError> {
+/// Decides the fate of the pending hand-overs of a log that is being adopted. Returns whether all are
+/// decided: somebody who looks at one holds its lock for a moment. Until then the source must stay.
+pub(super) fn settle_pending(disk: &Arc<dyn Disk>, dir: &Path, from: WalId) -> Result<bool, JournalError> {
     let pending: Vec<WalId> = pending_logs(disk.as_ref(), dir, from)?;
     if pending.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
     let mut valid = HashSet::new();
     wasmq_wal::scan(disk.as_ref(), dir, from, &mut |record: Record<'_>| {
@@ -93,16 +128,17 @@ pub(super) fn settle_pending(disk: &Arc<dyn Disk>, dir: &Path, from: WalId) -> R
         ControlFlow::Continue(())
     })?;
     for log in pending {
-        if let Claim::Claimed(mut target) = wasmq_wal::claim(Arc::clone(disk), dir, log)? {
-            if valid.contains(log.as_bytes()) {
+        match wasmq_wal::claim(Arc::clone(disk), dir, log)? {
+            Claim::Claimed(mut target) if valid.contains(log.as_bytes()) => {
                 target.mark(COMMITTED)?;
                 target.release();
-            } else {
-                target.delete()?;
             }
+            Claim::Claimed(target) => target.delete()?,
+            Claim::Held => return Ok(false),
+            Claim::Gone => {}
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn pending_logs(disk: &dyn Disk, dir: &Path, from: WalId) -> Result<Vec<WalId>, JournalError> {

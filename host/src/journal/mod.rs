@@ -10,10 +10,14 @@
 pub(crate) mod adopt;
 mod disk;
 mod error;
+#[cfg(test)]
+mod full_disk_tests;
 mod hand_over;
 mod memory;
 mod read;
+mod reserve;
 mod schedule;
+mod take_over;
 #[cfg(test)]
 mod tests;
 
@@ -69,8 +73,18 @@ pub trait LiveStore: Send {
     /// Takes a new invocation in, unless its id is live with as many replays.
     ///
     /// # Errors
-    /// When it cannot be written; then it was not taken.
+    /// When it cannot be written; then it was not taken. What is kept for ending what is queued is
+    /// never used for it.
     fn enqueue(&mut self, invocation: Invocation, payload: &[u8]) -> Result<Enqueued, JournalError>;
+
+    /// Takes in what a completed attempt asked for, as [`LiveStore::enqueue`] does. It belongs to the
+    /// end of that attempt and may use what is kept for ends.
+    ///
+    /// # Errors
+    /// When it cannot be written; then it was not taken.
+    fn follow_up(&mut self, invocation: Invocation, payload: &[u8]) -> Result<Enqueued, JournalError> {
+        self.enqueue(invocation, payload)
+    }
 
     /// The next invocation that may start: suspects first and alone, then by priority and order of
     /// arrival. It must be followed by [`LiveStore::started`], [`LiveStore::await_deploy`],

@@ -12,11 +12,12 @@ use wasmq_core::event::Outcome;
 use wasmq_core::state::{Entry, Ledger};
 use wasmq_core::{Invocation, InvocationId, event};
 use wasmq_wal::disk::{Disk, LockAttempt};
-use wasmq_wal::{Claim as LogClaim, Options, Record, Stranger, StrangerKind, Wal, WalId, WalListing};
+use wasmq_wal::{Claim as LogClaim, Options, Orphan, Record, Stranger, StrangerKind, Wal, WalId, WalListing};
 
-use super::adopt::{adopter_of, apply, lock_text};
+use super::adopt::{Replayed, adopter_of, apply, lock_text, may_have_handed_over, replay};
 use super::disk::{new_log_id, payload_in};
-use super::hand_over::pending_from;
+use super::hand_over::{pending_from, settle_pending};
+use super::reserve::{RESERVE_BYTES, Reserve};
 use super::{JournalError, Payload};
 
 /// A live invocation as a reader sees it.
@@ -144,8 +145,11 @@ impl OutsideLog {
     /// Creates the log.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// When it cannot be created, or when the space that is left is kept for what is queued already.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, owner: &str) -> Result<Self, JournalError> {
+        if reserve_of(&disk, dir).is_short() {
+            return Err(JournalError::Reserved { bytes: RESERVE_BYTES });
+        }
         let id = new_log_id();
         let wal = Wal::create(disk, dir, id, owner, Options::short_lived())?;
         Ok(Self { wal, id, scratch: Vec::new() })
@@ -237,19 +241,51 @@ pub fn log_holds_replay(
     Ok(Some(found))
 }
 
-/// Ends an invocation as cancelled in a log that nobody owns. Returns whether such a log held it.
+/// Ends an invocation as cancelled in a log that nobody owns. Returns whether such a log held it. A log in
+/// which nothing else lives is deleted, which needs no space.
 ///
 /// # Errors
 /// When the log is there but cannot be written.
 pub fn end_in_free_log(disk: &Arc<dyn Disk>, dir: &Path, id: InvocationId) -> Result<bool, JournalError> {
     let snapshot = read_all(disk, dir)?;
-    let Some(live) = snapshot.entries.get(&id) else { return Ok(false) };
-    let LogClaim::Claimed(orphan) = wasmq_wal::claim(Arc::clone(disk), dir, live.log)? else { return Ok(false) };
-    let mut wal = orphan.reopen(Options::short_lived())?;
+    let Some(log) = snapshot.entries.get(&id).map(|live| live.log) else { return Ok(false) };
+    let LogClaim::Claimed(orphan) = wasmq_wal::claim(Arc::clone(disk), dir, log)? else { return Ok(false) };
+    if adopter_of(orphan.lock_text()).is_some() {
+        return Ok(false);
+    }
+    if may_have_handed_over(orphan.lock_text()) && !settle_pending(disk, dir, log)? {
+        return Err(JournalError::Unclaimed { log });
+    }
+    let Replayed { ledger, report, .. } = replay(disk, dir, &orphan)?;
+    if ledger.get(&id).is_none() {
+        return Ok(false);
+    }
+    if ledger.len() == 1 && report.damaged.is_empty() && report.torn.is_none() {
+        orphan.delete()?;
+        return Ok(true);
+    }
+    let mut wal = reopen(disk, dir, orphan)?;
     let mut body = Vec::new();
     event::encode_done(&mut body, id, Outcome::Cancelled);
     wal.append(event::kind::DONE, &[&body])?;
     let _proof = wal.sync()?;
     wal.close()?;
     Ok(true)
+}
+
+/// Makes a free log ours to write, with the help of the reserve if the disk is full.
+fn reopen(disk: &Arc<dyn Disk>, dir: &Path, orphan: Orphan) -> Result<Wal, JournalError> {
+    let id = orphan.id();
+    match orphan.reopen(Options::short_lived()) {
+        Err(error) if error.is_no_space() && reserve_of(disk, dir).give_up() => {}
+        other => return Ok(other?),
+    }
+    match wasmq_wal::claim(Arc::clone(disk), dir, id)? {
+        LogClaim::Claimed(orphan) => Ok(orphan.reopen(Options::short_lived())?),
+        LogClaim::Held | LogClaim::Gone => Err(JournalError::Unclaimed { log: id }),
+    }
+}
+
+fn reserve_of(disk: &Arc<dyn Disk>, dir: &Path) -> Reserve {
+    Reserve::new(Arc::clone(disk), dir, RESERVE_BYTES)
 }

@@ -144,6 +144,16 @@ impl Schedule {
         taken
     }
 
+    /// Undoes [`Schedule::take_last_ready`].
+    pub(super) fn put_back_last(&mut self, ids: &[InvocationId]) {
+        for id in ids {
+            if let Some(entry) = self.ledger.get(id) {
+                let (priority, suspicion) = (entry.invocation.priority, entry.suspicion);
+                self.make_ready(*id, priority, suspicion);
+            }
+        }
+    }
+
     /// Forgets invocations that [`Schedule::take_last_ready`] gave and another log holds now.
     pub(super) fn handed_over(&mut self, ids: &[InvocationId]) {
         for entry in ids.iter().filter_map(|id| self.ledger.remove(id)) {

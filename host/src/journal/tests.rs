@@ -29,7 +29,7 @@ fn large() -> Vec<u8> {
 
 fn small_segments() -> JournalOptions {
     let log = Options { segment_bytes: 24 << 10, extend_bytes: 4 << 10, buffer_bytes: 1 << 10 };
-    JournalOptions { durability: Durability::Always, log }
+    JournalOptions { durability: Durability::Always, log, reserve_bytes: 8 << 10 }
 }
 
 fn journal(disk: &SimDisk) -> Result<DiskJournal, JournalError> {

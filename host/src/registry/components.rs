@@ -19,9 +19,19 @@ pub fn digest_of(bytes: &[u8]) -> Digest {
     Digest::new(Sha256::digest(bytes).into())
 }
 
+/// Where all components are.
+pub(super) fn dir_of(data_dir: &Path) -> PathBuf {
+    data_dir.join("components").join("sha256")
+}
+
 /// Where a component is or would be.
 pub(super) fn path_of(data_dir: &Path, digest: &Digest) -> PathBuf {
-    data_dir.join("components").join("sha256").join(format!("{}.wasm", digest.hex()))
+    dir_of(data_dir).join(format!("{}.wasm", digest.hex()))
+}
+
+/// Whether a file has the name of a component.
+pub(super) fn is_file_name(name: &str) -> bool {
+    name.strip_suffix(".wasm").is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Stores a component durably. One that is there is verified, and repaired when it is damaged.

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wasmq_core::{Digest, TaskName, Timestamp};
-use wasmq_wal::disk::{Disk, DiskLock, OpenMode, Stat, Wait, write_atomically};
+use wasmq_wal::disk::{Disk, DiskLock, OpenMode, Stat, Wait, sweep_temporaries, write_atomically};
 
 #[cfg(test)]
 pub use components::digest_of;
@@ -174,7 +174,19 @@ impl Registry {
         self.disk.create_dir_all(&self.data_dir).map_err(RegistryError::io("creating", &self.data_dir))?;
         let path = self.data_dir.join(LOCK_NAME);
         let lock = self.disk.lock(&path, Wait::Forever).map_err(RegistryError::io("locking", &path))?;
-        lock.ok_or_else(|| RegistryError::io("locking", &path)(std::io::ErrorKind::WouldBlock.into()))
+        let lock = lock.ok_or_else(|| RegistryError::io("locking", &path)(std::io::ErrorKind::WouldBlock.into()))?;
+        self.sweep();
+        Ok(lock)
+    }
+
+    /// Removes what writers left that died. All of them hold the lock, as the caller does.
+    fn sweep(&self) {
+        let components = components::dir_of(&self.data_dir);
+        let swept = sweep_temporaries(&*self.disk, &self.data_dir, |name| name == FILE_NAME)
+            .and_then(|_| sweep_temporaries(&*self.disk, &components, components::is_file_name));
+        if let Err(error) = swept {
+            tracing::warn!(dir = %self.data_dir.display(), %error, "leftovers of an interrupted deploy could not be removed");
+        }
     }
 
     fn read(&self) -> Result<State, RegistryError> {

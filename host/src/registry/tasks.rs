@@ -161,6 +161,12 @@ impl Tasks {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether any version of any task has a component.
+    #[must_use]
+    pub fn has_component(&self, digest: &Digest) -> bool {
+        self.iter().flat_map(|task| &task.versions).any(|version| version.digest == *digest)
+    }
+
     /// Names that are spelled like this one, the closest first.
     #[must_use]
     pub fn close_to(&self, name: &TaskName) -> Vec<TaskName> {

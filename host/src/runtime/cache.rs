@@ -23,6 +23,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 use wasmq_core::Digest;
@@ -32,6 +33,8 @@ use wasmtime::component::Component;
 const MAGIC: [u8; 16] = *b"wasmq-compiled-1";
 const TRAILER_BYTES: u64 = 16 + 8 + 32 + 32;
 const CHUNK_BYTES: usize = 256 * 1024;
+/// How the name of a file begins that is being written, and how long after that it is a leftover.
+const UNFINISHED: (&str, Duration) = (".compiling-", Duration::from_hours(24));
 
 /// The precompiled components that one kind of engine can load.
 #[derive(Debug)]
@@ -99,12 +102,25 @@ fn trailer(image_bytes: u64, component: Digest, mut hash: Sha256) -> Vec<u8> {
 
 fn write_file(dir: &Path, path: &Path, digest: Digest, image: &[u8]) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    let mut file = tempfile::Builder::new().prefix(UNFINISHED.0).tempfile_in(dir)?;
     file.write_all(image)?;
     file.write_all(&trailer(image.len() as u64, digest, Sha256::new_with_prefix(image)))?;
     file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
+    let written = file.persist(path).map_err(|error| error.error)?.metadata()?.modified()?;
+    sweep(dir, written);
     Ok(())
+}
+
+/// Removes what processes left that died while they wrote. There is no lock, but none writes for a day.
+#[allow(clippy::disallowed_methods)] // As for `load_file`.
+fn sweep(dir: &Path, now: SystemTime) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let modified = entry.metadata().and_then(|found| found.modified());
+        let is_old = modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > UNFINISHED.1));
+        if is_old && entry.file_name().to_string_lossy().starts_with(UNFINISHED.0) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 // Nothing that has to last: the cache may be lost at any time, so it needs no simulated disk.

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// The largest extension that the length of a segment calls for by itself, in bytes.
 const LARGEST_EXTENSION_BYTES: u64 = 4 << 20;
+/// The largest extension once the disk was full: what is left is for others too.
+const MODEST_EXTENSION_BYTES: u64 = 64 << 10;
 /// What the file is extended with, at most so much with one write.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -34,6 +36,8 @@ pub(crate) struct Active {
     zeroed_to: u64,
     /// The file may be as long as this: a write of zeros that ran out of space stops anywhere.
     reaches: u64,
+    /// An extension ran out of space.
+    modest: bool,
 }
 
 /// Where a segment is to be created.
@@ -83,6 +87,7 @@ impl Active {
             synced: SEGMENT_HEADER_BYTES,
             zeroed_to: SEGMENT_HEADER_BYTES,
             reaches: SEGMENT_HEADER_BYTES,
+            modest: false,
         }
     }
 
@@ -135,12 +140,33 @@ impl Active {
             return Ok(());
         }
         // A segment that has become long will become longer: doubling keeps extensions rare.
-        let step = options.extend_bytes.max(self.zeroed_to.min(LARGEST_EXTENSION_BYTES));
+        let longest = if self.modest { MODEST_EXTENSION_BYTES } else { u64::MAX };
+        let step = options.extend_bytes.max(self.zeroed_to.min(LARGEST_EXTENSION_BYTES)).min(longest);
         let ahead = self.zeroed_to.saturating_add(step).min(options.segment_bytes);
         match self.zero_to(ahead.max(needed)) {
-            Err(failure) if failure.is_no_space() => self.zero_to(needed),
+            Err(failure) if failure.is_no_space() => {
+                self.modest = true;
+                self.zero_to(needed)?;
+                self.give_back(needed)
+            }
             other => other,
         }
+    }
+
+    /// Zeros ahead of the records, in bytes: what fits without more space.
+    pub(crate) fn room(&self) -> u64 {
+        self.zeroed_to.saturating_sub(self.end())
+    }
+
+    /// Cuts off zeros that an extension took before it ran out of space, except a few behind `needed`.
+    fn give_back(&mut self, needed: u64) -> Result<(), IoFailure> {
+        let keep = needed.saturating_add(MODEST_EXTENSION_BYTES);
+        if self.reaches > keep {
+            self.file.set_len(keep).map_err(|error| IoFailure::new("cut", &self.path, error).at(keep))?;
+            self.zeroed_to = self.zeroed_to.min(keep);
+            self.reaches = keep;
+        }
+        Ok(())
     }
 
     fn zero_to(&mut self, target: u64) -> Result<(), IoFailure> {

@@ -1,7 +1,7 @@
 //! Taking over a log that nobody holds: after a crash, or because its writer let go of it.
 //!
 //! Invariants: an [`Orphan`] holds the lock, so nobody else reads it as theirs; nothing is changed
-//! before `mark`, `reopen` or `delete`; a torn tail is cut off, durably, before anything is appended.
+//! before `mark`, `trim`, `reopen` or `delete`; a torn tail is cut off, durably, before anything is appended.
 
 use crate::disk::{Disk, DiskLock, LockAttempt, OpenMode, Wait};
 use crate::error::{IoFailure, WalError};
@@ -90,13 +90,15 @@ struct Tail {
     previous_bytes: u64,
     /// Length of the segment that stays the last one, if it was cut.
     cut: Option<(u32, u64)>,
+    /// What is cut off is a torn record and not zeros alone.
+    is_torn: bool,
     removed: Option<u32>,
 }
 
 impl Tail {
     /// Nothing is to be done but to go on with this sequence.
     const fn untouched(next: u32) -> Self {
-        Self { next, previous_bytes: 0, cut: None, removed: None }
+        Self { next, previous_bytes: 0, cut: None, is_torn: false, removed: None }
     }
 }
 
@@ -174,6 +176,20 @@ impl Orphan {
         Wal::continue_from(disk, &dir, id, options, from).map_err(|(_, error)| error)
     }
 
+    /// Cuts off the zeros behind the last record, durably, and nothing else. Gives the space back that a dead
+    /// owner had taken ahead. A torn tail stays for whoever sets it aside.
+    ///
+    /// # Errors
+    /// `NewerFormat` changes nothing. `Io`.
+    pub fn trim(&self) -> Result<(), WalError> {
+        let found = segments_of(&*self.disk, &self.dir, self.id)?;
+        self.refuse_newer(&found)?;
+        match self.judge_tail(&found)? {
+            Tail { cut: Some((sequence, len)), is_torn: false, .. } => self.cut(sequence, len),
+            _ => Ok(()),
+        }
+    }
+
     fn path(&self, sequence: u32) -> PathBuf {
         self.dir.join(segment_file_name(self.id, sequence))
     }
@@ -202,9 +218,9 @@ impl Orphan {
         }
         let next = sequence.checked_add(1).ok_or(WalError::SequencesUsedUp)?;
         match outcome.filter(|outcome| outcome.end > 0 && !outcome.is_unreadable()) {
-            Some(Outcome { end, .. }) => {
+            Some(Outcome { end, torn_bytes, .. }) => {
                 let cut = Some((sequence, end));
-                Ok(Tail { previous_bytes: end, cut, ..Tail::untouched(next) })
+                Ok(Tail { previous_bytes: end, cut, is_torn: torn_bytes > 0, ..Tail::untouched(next) })
             }
             None => Ok(Tail::untouched(next)),
         }

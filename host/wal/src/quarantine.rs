@@ -37,8 +37,17 @@ fn copy(disk: &dyn Disk, source: &dyn DiskFile, target: &Path, offset: u64, len:
     let mut name = OsString::from(target);
     name.push(".tmp");
     let temporary = PathBuf::from(name);
-    // The owner of the log is the only one to do this, so a leftover is overwritten.
-    let file = disk.open(&temporary, OpenMode::Create)?;
+    // The owner of the log is the only one to do this, so a leftover of a crash is overwritten.
+    if let Err(error) = write_copy(disk, source, &temporary, offset, len) {
+        let _ = disk.remove(&temporary);
+        return Err(error);
+    }
+    disk.rename(&temporary, target)?;
+    disk.sync_dir(target.parent().ok_or(io::ErrorKind::InvalidInput)?)
+}
+
+fn write_copy(disk: &dyn Disk, source: &dyn DiskFile, target: &Path, offset: u64, len: u64) -> io::Result<()> {
+    let file = disk.open(target, OpenMode::Create)?;
     file.set_len(0)?;
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut done = 0;
@@ -49,7 +58,5 @@ fn copy(disk: &dyn Disk, source: &dyn DiskFile, target: &Path, offset: u64, len:
         file.write_all_at(part, done)?;
         done += want as u64;
     }
-    file.sync_all()?;
-    disk.rename(&temporary, target)?;
-    disk.sync_dir(target.parent().ok_or(io::ErrorKind::InvalidInput)?)
+    file.sync_all()
 }

@@ -53,7 +53,7 @@ impl Wal {
     /// `Exists` when the id has segments already, `LockHeld` when somebody holds its lock, `NoSpace`
     /// or `Io` otherwise. After `NoSpace` nothing is left behind.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, id: WalId, owner: &str, options: Options) -> Result<Self, WalError> {
-        disk.create_dir_all(dir).map_err(|error| IoFailure::new("create", dir, error))?;
+        disk.create_dir_all(dir).map_err(|error| full_or_io(IoFailure::new("create", dir, error), owner))?;
         let lock = lock_new(&*disk, dir, id, owner)?;
         let predecessor = Predecessor { lock, sealed: VecDeque::new(), next: 1, previous_bytes: 0 };
         Self::continue_from(disk, dir, id, options, predecessor).map_err(|(lock, error)| {
@@ -108,17 +108,31 @@ impl Wal {
         if self.active.has_records() && self.active.end() + bytes > self.options.segment_bytes {
             self.rotate()?;
         }
-        match self.active.make_room(bytes, &self.options) {
-            Err(failure) if failure.is_no_space() => {
-                return Err(WalError::NoSpace { needed_bytes: bytes, failure });
-            }
-            other => other.map_err(|failure| self.poisoned_by(failure))?,
-        }
+        self.reserve(bytes)?;
         let at = self.active.push(kind, len, parts);
         if self.active.buffered_bytes() >= self.options.buffer_bytes {
             self.flush()?;
         }
         Ok(at)
+    }
+
+    /// Sees to it that records of so many bytes in sum, their headers included, fit into the active
+    /// segment without more space. They take no more than that as long as the segment is not full.
+    ///
+    /// # Errors
+    /// `NoSpace` changes nothing. After `Io` the log is poisoned.
+    pub fn reserve(&mut self, bytes: u64) -> Result<(), WalError> {
+        self.refuse_if_poisoned()?;
+        match self.active.make_room(bytes, &self.options) {
+            Err(failure) if failure.is_no_space() => Err(WalError::NoSpace { needed_bytes: bytes, failure }),
+            other => other.map_err(|failure| self.poisoned_by(failure)),
+        }
+    }
+
+    /// Bytes of records that fit without more space.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        self.active.room()
     }
 
     /// Writes what was appended to the file: it survives the death of the process.
@@ -294,7 +308,7 @@ fn body_len(kind: u8, parts: &[&[u8]]) -> Result<u32, WalError> {
 fn lock_new(disk: &dyn Disk, dir: &Path, id: WalId, owner: &str) -> Result<Box<dyn DiskLock>, WalError> {
     let path = dir.join(lock_file_name(id));
     let locked = disk.lock(&path, Wait::No);
-    let Some(mut lock) = locked.map_err(|error| IoFailure::new("lock", &path, error))? else {
+    let Some(mut lock) = locked.map_err(|error| full_or_io(IoFailure::new("lock", &path, error), owner))? else {
         return Err(WalError::LockHeld { holder: holder_of(disk, &path), path });
     };
     if !segments_of(disk, dir, id)?.is_empty() {
@@ -302,11 +316,15 @@ fn lock_new(disk: &dyn Disk, dir: &Path, id: WalId, owner: &str) -> Result<Box<d
     }
     if let Err(failure) = mark(&mut *lock, dir, id, owner) {
         let _ = lock.remove();
-        let full = failure.is_no_space();
-        let needed_bytes = owner.len() as u64;
-        return Err(if full { WalError::NoSpace { needed_bytes, failure } } else { failure.into() });
+        return Err(full_or_io(failure, owner));
     }
     Ok(lock)
+}
+
+/// What a failure means that came before anything of the log was there.
+fn full_or_io(failure: IoFailure, owner: &str) -> WalError {
+    let needed_bytes = owner.len() as u64;
+    if failure.is_no_space() { WalError::NoSpace { needed_bytes, failure } } else { failure.into() }
 }
 
 /// The first line of a lock file, as far as it can be read.

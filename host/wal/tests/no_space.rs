@@ -104,3 +104,80 @@ fn reopening_on_a_full_disk_is_refused_and_works_later() {
     wal.close().unwrap();
     assert_eq!(bodies(&disk).0, [b"kept"]);
 }
+
+#[test]
+fn a_log_that_meets_a_full_disk_takes_little_ahead_and_leaves_the_rest_to_others() {
+    let disk = SimDisk::new();
+    let options = Options { extend_bytes: 4 << 20, segment_bytes: 32 << 20, ..SMALL };
+    disk.limit_space(Some(1 << 20));
+    let mut wal = create_with(&disk, options).unwrap();
+    assert!(used(&disk) < 65 << 10, "{} bytes are taken", used(&disk));
+    let mut taken = Vec::new();
+    while wal.append(1, &[&[7; 10_000]]).is_ok() {
+        taken.push(vec![7; 10_000]);
+        let _ = wal.sync().unwrap();
+        let ahead = used(&disk) - wal.total_bytes();
+        assert!(ahead < 129 << 10, "{ahead} bytes ahead");
+    }
+    assert!(taken.len() > 90, "{} records", taken.len());
+    assert_eq!(bodies(&disk.after_power_cut(Survival::Lost, 0)).0, taken);
+}
+
+#[test]
+fn what_was_reserved_is_there_when_the_disk_is_full() {
+    for bytes in [1_u64, 13, 400, 5_000] {
+        let disk = SimDisk::new();
+        let mut wal = create_with(&disk, Options { segment_bytes: 1 << 20, ..SMALL }).unwrap();
+        wal.reserve(bytes + 13 * 10).unwrap();
+        assert!(wal.room() >= bytes + 13 * 10);
+        disk.limit_space(Some(used(&disk)));
+        for part in 1..=10 {
+            let body = vec![1; (bytes * part / 10 - bytes * (part - 1) / 10) as usize];
+            wal.append(1, &[&body]).unwrap();
+        }
+        let _ = wal.sync().unwrap();
+        let room = wal.room();
+        assert!(matches!(wal.reserve(room + 1), Err(WalError::NoSpace { .. })));
+        assert_eq!((wal.room(), wal.poison().is_none()), (room, true));
+    }
+}
+
+#[test]
+fn trimming_a_free_log_gives_the_zeros_back_and_keeps_every_record_at_every_power_cut() {
+    for cut in 0.. {
+        let disk = SimDisk::new();
+        let mut wal = create_with(&disk, Options { extend_bytes: 10_000, segment_bytes: 1 << 20, ..SMALL }).unwrap();
+        wal.append(1, &[b"kept"]).unwrap();
+        let _ = wal.sync().unwrap();
+        let end = wal.total_bytes();
+        drop(wal);
+        disk.cut_power_at(disk.operations() + cut);
+        let done = claimed(&disk).trim().is_ok();
+        for survival in Survival::ALL {
+            let after = disk.after_power_cut(survival, cut);
+            let (found, report) = bodies(&after);
+            assert_eq!((found, report.damaged.len()), (vec![b"kept".to_vec()], 0), "cut {cut}, {survival:?}");
+            claimed(&after).reopen(SMALL).unwrap().close().unwrap();
+        }
+        if done {
+            assert!(cut > 1 && used(&disk.after_power_cut(Survival::Lost, 0)) < end + 100, "{cut}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn trimming_leaves_a_torn_tail_for_whoever_sets_it_aside() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk).unwrap();
+    wal.append(1, &[b"kept"]).unwrap();
+    let _ = wal.sync().unwrap();
+    let end = wal.total_bytes();
+    drop(wal);
+    let path = common::segment_path(1);
+    disk.open(&path, wasmq_wal::disk::OpenMode::ReadWrite).unwrap().write_all_at(b"torn", end).unwrap();
+    let before = used(&disk);
+    claimed(&disk).trim().unwrap();
+    assert_eq!(used(&disk), before);
+    assert!(bodies(&disk).1.torn.is_some());
+}

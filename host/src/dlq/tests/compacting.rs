@@ -80,3 +80,20 @@ fn removing_compacts_by_itself_when_garbage_outweighs_the_rest() {
     assert!(content(&disk).len() < full * 3 / 5);
     assert_eq!(ids_of(&on(&disk)), ids(17..30));
 }
+
+#[test]
+fn the_first_writer_after_a_compaction_that_died_removes_its_copy() {
+    let copy = Path::new("/data/dlq/dead-tasks-v1.jsonl.tmp");
+    let (disk, dlq) = new();
+    dlq.add(&many(0..3)).unwrap();
+    disk.cut_power_at(disk.operations() + 4);
+    dlq.compact(NOW).unwrap_err();
+    let after = disk.after_power_cut(wasmq_wal::disk::Survival::Kept, 0);
+    assert!(after.stat(copy).unwrap().is_some(), "the cut left something");
+    let next = on(&after);
+    assert_eq!(all(&next).len(), 3);
+    assert!(after.stat(copy).unwrap().is_some(), "who reads does not hold the lock and touches nothing");
+    next.add(&many(3..4)).unwrap();
+    assert!(after.stat(copy).unwrap().is_none());
+    assert_eq!(all(&next).len(), 4);
+}

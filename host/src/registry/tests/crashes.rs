@@ -91,3 +91,36 @@ fn a_full_disk_is_named_as_such_and_leaves_the_tasks_as_they_were() {
     disk.limit_space(None);
     assert_eq!(deploy(&registry, "resize", b"two").unwrap().number, v(2));
 }
+
+/// Names that hold what an interrupted deploy was writing.
+fn leftovers(disk: &SimDisk) -> usize {
+    let dirs = [DATA, "/data/components/sha256"].map(Path::new);
+    let names = dirs.iter().flat_map(|dir| disk.list(dir).unwrap_or_default());
+    names.filter(|entry| entry.name.to_string_lossy().contains(".tmp")).count()
+}
+
+#[test]
+fn the_next_deploy_removes_what_an_interrupted_one_left() {
+    let (whole, registry, first) = with_v1();
+    deploy(&registry, "resize", b"two").unwrap();
+    let mut found = 0;
+    for cut in first..whole.operations() {
+        let (disk, registry, _) = with_v1();
+        disk.cut_power_at(cut);
+        deploy(&registry, "resize", b"two").unwrap_err();
+        let after = disk.after_power_cut(Survival::Kept, 0);
+        found += leftovers(&after);
+        deploy(&on(&after), "mail", b"three").unwrap();
+        assert_eq!(leftovers(&after), 0, "cut {cut}");
+    }
+    assert!(found >= 4, "{found}: no cut left anything");
+}
+
+#[test]
+fn files_that_only_look_like_leftovers_stay() {
+    let (disk, registry, _) = with_v1();
+    let mine = ["/data/notes.tmp-1-1", "/data/tasks-v1.json.tmp-draft", "/data/tasks-v2.json.tmp-1-1"];
+    mine.iter().for_each(|path| write(&disk, path, b"mine"));
+    deploy(&registry, "mail", b"three").unwrap();
+    assert!(mine.iter().all(|path| read(&disk, path) == b"mine"));
+}

@@ -131,3 +131,22 @@ fn a_forgotten_component_is_prepared_anew() {
     assert!(runtime.prepared(digest(&bytes)).is_none());
     assert_eq!(block_on(runtime.run(&first, input(b"x"))).output, b"x", "whoever holds it can still run it");
 }
+
+#[test]
+fn files_that_a_dead_process_was_writing_go_after_a_day_and_no_sooner() {
+    let dir = tempfile::tempdir().unwrap();
+    compiles(dir.path(), &handler(ECHO));
+    let beside = only_file(dir.path()).parent().unwrap().to_owned();
+    let unfinished = |name: &str, hours: u64| {
+        let path = beside.join(name);
+        let file = std::fs::File::create(&path).unwrap();
+        let now = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(now - std::time::Duration::from_hours(hours)).unwrap();
+        path
+    };
+    let (dead, young) = (unfinished(".compiling-dead", 25), unfinished(".compiling-young", 23));
+    let foreign = unfinished("somebody-else", 1000);
+    std::fs::remove_file(beside.join(format!("{}.cwasm", digest(&handler(ECHO)).hex()))).unwrap();
+    compiles(dir.path(), &handler(ECHO));
+    assert_eq!([dead.exists(), young.exists(), foreign.exists()], [false, true, true]);
+}

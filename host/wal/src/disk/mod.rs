@@ -16,7 +16,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-pub use atomic::write_atomically;
+pub use atomic::{sweep_temporaries, write_atomically};
 pub use real::RealDisk;
 pub use sim::{Fault, SimDisk, Survival};
 
@@ -92,10 +92,14 @@ pub enum LockAttempt {
 
 /// A file system, real or simulated.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Creates a directory and its missing parents, and makes each new entry durable.
+    /// Creates a directory and its missing parents, and makes the entry of each durable. Also the entry of
+    /// one that is there already: whoever made it may have died, or failed, before it was durable. That
+    /// costs a sync the first time that a process meets a directory, and none afterwards. A directory whose
+    /// sync failed right after it was made is removed again, so that the next call makes it anew.
     ///
     /// # Errors
-    /// Whatever the file system says; a file in the way is an error.
+    /// Whatever the file system says; a file in the way is an error. A parent that must not be opened is
+    /// none if the directory was there before.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
 
     /// Opens a file. A file that is created is durable only after [`Disk::sync_dir`] of its directory.

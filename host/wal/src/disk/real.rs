@@ -9,10 +9,12 @@
 
 use super::{DirEntry, Disk, DiskFile, DiskLock, EntryKind, LockAttempt, OpenMode, Stat, Wait, lock_line};
 use fs2::FileExt as _;
+use std::collections::BTreeSet;
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long to sleep between two looks at a lock that is held: first, and at most.
@@ -25,13 +27,15 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        if path.as_os_str().is_empty() || fs::metadata(path).is_ok_and(|found| found.is_dir()) {
-            return Ok(());
+        let Some(parent) = path.parent() else { return Ok(()) };
+        let found = fs::metadata(path).ok().filter(Metadata::is_dir);
+        if let Some(found) = &found {
+            return settle_entry(path, found, || match self.sync_dir(parent) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+                other => other,
+            });
         }
-        let parent = path.parent();
-        if let Some(parent) = parent {
-            self.create_dir_all(parent)?;
-        }
+        self.create_dir_all(parent)?;
         match fs::create_dir(path) {
             // Somebody else was faster; what they made still has to be a directory, and durable.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -41,7 +45,10 @@ impl Disk for RealDisk {
             }
             other => other?,
         }
-        parent.map_or(Ok(()), |parent| self.sync_dir(parent))
+        settle_entry(path, &fs::metadata(path)?, || self.sync_dir(parent)).inspect_err(|_| {
+            // A second sync would not be believed; a directory that is made anew is.
+            let _ = fs::remove_dir(path);
+        })
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {
@@ -132,6 +139,20 @@ impl Disk for RealDisk {
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         fs2::available_space(path)
     }
+}
+
+/// Directories whose entry this process has made durable, by path, device and inode.
+static DURABLE_DIRS: Mutex<BTreeSet<(PathBuf, u64, u64)>> = Mutex::new(BTreeSet::new());
+
+/// Syncs the entry of a directory, unless this process has done so before.
+fn settle_entry(path: &Path, found: &Metadata, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let key = (path.to_owned(), found.dev(), found.ino());
+    let known = || DURABLE_DIRS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !known().contains(&key) {
+        sync()?;
+        known().insert(key);
+    }
+    Ok(())
 }
 
 fn describe(entry: &fs::DirEntry, found: &Metadata) -> DirEntry {
@@ -256,5 +277,25 @@ impl DiskLock for RealLock {
             return Err(io::ErrorKind::NotFound.into());
         }
         fs::remove_file(&self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entry_of_a_directory_is_synced_until_that_succeeds_and_then_no_more() {
+        let temporary = tempfile::tempdir().unwrap();
+        let found = fs::metadata(temporary.path()).unwrap();
+        let mut syncs = 0;
+        for fails in [true, true, false, false] {
+            let result = settle_entry(temporary.path(), &found, || {
+                syncs += 1;
+                if fails { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
+            });
+            assert_eq!(result.is_err(), fails);
+        }
+        assert_eq!(syncs, 3);
     }
 }

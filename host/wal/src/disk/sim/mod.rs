@@ -119,16 +119,22 @@ impl SimDisk {
 
 impl Disk for SimDisk {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        let Some(parent) = path.parent() else { return Ok(()) };
         match self.stat(path)?.map(|found| found.kind) {
-            Some(EntryKind::Dir) => return Ok(()),
+            Some(EntryKind::Dir) if self.shared.state().durable_dirs.contains(path) => return Ok(()),
+            Some(EntryKind::Dir) => {}
             Some(_) => return Err(io::ErrorKind::NotADirectory.into()),
-            None => {}
+            None => {
+                self.create_dir_all(parent)?;
+                self.shared.state().change(Change::Add(path.to_owned(), Node::Dir))?;
+                self.sync_dir(parent).inspect_err(|_| self.shared.state().forget_empty_dir(path))?;
+                self.shared.state().durable_dirs.insert(path.to_owned());
+                return Ok(());
+            }
         }
-        if let Some(parent) = path.parent() {
-            self.create_dir_all(parent)?;
-        }
-        self.shared.state().change(Change::Add(path.to_owned(), Node::Dir))?;
-        path.parent().map_or(Ok(()), |parent| self.sync_dir(parent))
+        self.sync_dir(parent)?;
+        self.shared.state().durable_dirs.insert(path.to_owned());
+        Ok(())
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {

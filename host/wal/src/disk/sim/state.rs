@@ -88,6 +88,8 @@ pub(super) struct State {
     pub(super) durable: BTreeMap<PathBuf, Node>,
     pub(super) pending: Vec<Change>,
     pub(super) locked: BTreeSet<u64>,
+    /// Directories whose entry a process has synced since it met them.
+    pub(super) durable_dirs: BTreeSet<PathBuf>,
     pub(super) operations: u64,
     pub(super) cut_at: Option<u64>,
     pub(super) faults: BTreeMap<u64, Fault>,
@@ -185,6 +187,13 @@ impl State {
             change.apply(&mut self.durable);
         }
         Ok(())
+    }
+
+    /// Removes a directory in which nothing is, without counting it.
+    pub(super) fn forget_empty_dir(&mut self, dir: &Path) {
+        if !self.live.keys().any(|path| path.parent() == Some(dir)) {
+            self.live.remove(dir);
+        }
     }
 
     pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {

@@ -88,3 +88,30 @@ fn a_waiting_lock_is_granted_when_the_holder_removes_the_file() {
     });
     assert!(disk.stat(path).unwrap().is_none());
 }
+
+#[test]
+fn directories_that_a_second_call_finds_are_durable_whatever_failed_in_the_first() {
+    let deep = Path::new("/a/b/c");
+    for operation in 0.. {
+        let disk = SimDisk::new();
+        disk.fail_at(operation, Fault::Io);
+        let first = disk.create_dir_all(deep);
+        disk.create_dir_all(deep).unwrap();
+        assert!(disk.after_power_cut(Survival::Lost, 0).stat(deep).unwrap().is_some(), "{operation}");
+        if disk.operations() <= operation {
+            assert!(first.is_ok() && operation == 6);
+            return;
+        }
+        assert!(first.is_err());
+    }
+}
+
+#[test]
+fn a_directory_that_a_dead_process_left_is_synced_once() {
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new("/a")).unwrap();
+    let next = disk.after_power_cut(Survival::Kept, 0);
+    next.create_dir_all(Path::new("/a")).unwrap();
+    next.create_dir_all(Path::new("/a")).unwrap();
+    assert_eq!(next.operations(), 1);
+}

@@ -170,7 +170,7 @@ fn an_output_over_the_limit_is_an_output_limit_and_one_at_it_is_fine() {
 fn a_greedy_task_hits_the_memory_limit_and_never_has_more() {
     let dead = dies("greedy", "", &["--memory", "16MiB"], "memory-limit", 24, 1);
     assert_eq!(dead["failure"]["deterministic"], true);
-    assert!(dead["failure"]["problem"]["message"].as_str().unwrap().contains("the limit is 16777216"), "{dead}");
+    assert!(dead["failure"]["problem"]["message"].as_str().unwrap().contains("the limit is 16MiB"), "{dead}");
     assert!(dead["usage"]["memory_peak_bytes"].as_u64().unwrap() <= 16 << 20);
 }
 
@@ -257,4 +257,11 @@ fn one_task_that_spins_does_not_keep_another_from_completing_on_the_same_worker(
     world.run(&["cancel", &spinning]).ok();
     until("the spinning one is gone", || world.live().is_empty());
     assert!(world.dead().is_empty());
+}
+
+/// Asking again would be refused again, whatever the task thinks.
+#[test]
+fn a_task_that_needs_what_is_not_granted_is_dead_at_once() {
+    let dead = dies("needs-network", "", &[], "denied", 25, 1);
+    assert_eq!(dead["failure"]["problem"]["code"], "no-network", "{dead}");
 }

@@ -16,6 +16,17 @@ pub enum StoreKind {
     None,
 }
 
+impl StoreKind {
+    /// The word for it in settings and names.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Dir => "dir",
+            Self::None => "none",
+        }
+    }
+}
+
 /// When an acknowledged invocation is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

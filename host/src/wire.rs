@@ -23,7 +23,8 @@ const HEADER_BYTES: usize = 9;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Enqueue a batch; answered by `Ack` or `Refused`, and with the wait flag later by `Finished`.
+    /// Enqueue a batch; answered by `Ack` or `Refused`, and with the wait flag later by an `Attempt` for
+    /// each one that fails and is followed by another, and by `Finished`.
     Enqueue = 1,
     /// Cancel one invocation; answered by `Ack` or `Refused`.
     Cancel = 2,
@@ -44,6 +45,8 @@ pub enum Kind {
     Finished = 131,
     /// Figures of a server or worker, in JSON.
     Figures = 132,
+    /// An attempt of a waited-for invocation failed and another will follow, in JSON.
+    Attempt = 133,
 }
 
 impl Kind {
@@ -59,6 +62,7 @@ impl Kind {
             130 => Self::Refused,
             131 => Self::Finished,
             132 => Self::Figures,
+            133 => Self::Attempt,
             _ => return None,
         })
     }

@@ -88,6 +88,59 @@ fn an_id_may_be_shortened_while_it_fits_only_one() {
 }
 
 #[test]
+fn what_an_ambiguous_id_may_mean_is_listed_with_task_and_state() {
+    let (world, ids) = world_of_dead(12);
+    let common = &ids[0][..8];
+    let refused = world.run(&["dlq", "show", common]).fails(4, "is the beginning of 12 ids");
+    let rows: Vec<&str> = refused.stderr.lines().filter(|line| line.contains("job  dead, error.permanent")).collect();
+    assert_eq!(rows.len(), 10, "{}", refused.stderr);
+    let columns: Vec<_> = rows.iter().map(|row| row.find("job")).collect();
+    assert!(columns.iter().all(|column| *column == columns[0]), "{}", refused.stderr);
+    assert!(refused.stderr.trim_end().ends_with("… and 2 more"), "{}", refused.stderr);
+    world.run(&["dlq", "retry", &ids[0], &ids[1]]).ok();
+    let refused = world.run(&["show", common]).fails(4, "job  ready");
+    assert!(refused.stderr.contains("dead, error.permanent"), "{}", refused.stderr);
+}
+
+#[test]
+fn the_machinery_of_a_panic_is_one_line_unless_all_is_wanted() {
+    let world = World::new();
+    deploy_as(&world, "boom", "panics", &["--max-attempts", "1"]);
+    let (end, _) = world.wait_for(&["boom", "x"]);
+    let id = end["id"].as_str().unwrap();
+    let frames = dead_task(&world, id)["failure"]["trap"]["frames"].as_array().unwrap().clone();
+    let own = frames.iter().position(|frame| frame["function"] == "panics::handle").unwrap();
+    assert!(own > 2, "{frames:?}");
+    for command in [&["dlq", "show", id][..], &["show", id]] {
+        let text = world.run(command).ok().text();
+        let mut lines = text.lines().skip_while(|line| !line.starts_with("BACKTRACE")).skip(1);
+        let first = lines.next().unwrap();
+        assert!(first.trim_start().starts_with(&format!("{own}  panics::handle")), "{text}");
+        assert!(text.contains(&format!("frames 0 to {} are", own - 1)), "{text}");
+        assert!(!text.contains("panicking") && text.contains("--full shows them"), "{text}");
+        let full = world.run(&[command, &["--full"]].concat()).ok().text();
+        assert!(full.contains("   0  abort") && full.contains("core::panicking::panic_fmt"), "{full}");
+    }
+    let said =
+        world.run(&["enqueue", "boom", "x", "--wait", "--max-attempts", "1"]).fails(21, "`wasmq dlq show --full`");
+    assert!(!said.stderr.contains("rust_begin_unwind"), "{}", said.stderr);
+}
+
+#[test]
+fn a_trap_without_words_is_listed_with_the_function_it_happened_in() {
+    let world = World::new();
+    deploy_as(&world, "silent", "trap-unreachable", &["--max-attempts", "1"]);
+    let (end, _) = world.wait_for(&["silent", "x"]);
+    let words = "wasm `unreachable` instruction executed";
+    let said = format!("{words} in wasmq:task/handler@0.1.0#handle");
+    for command in [&["dlq", "list"][..], &["dlq", "groups"], &["dlq", "show", end["id"].as_str().unwrap()]] {
+        let text = world.run(command).ok().text();
+        assert!(text.contains(&said), "{text}");
+    }
+    assert_eq!(world.dead()[0]["why"], words, "what is stored stays");
+}
+
+#[test]
 fn an_id_that_nobody_knows_is_an_error_of_its_own() {
     let (world, _) = world_of_dead(1);
     let unknown = "01935d2c-7b3e-7cc0-98c4-dc0c0c07398f";
@@ -182,4 +235,22 @@ fn a_dead_letter_queue_that_cannot_be_written_loses_nothing() {
     assert_eq!(dead["history"].as_array().unwrap().len(), 1, "it ran once");
     assert_eq!(world.dead().len(), 1);
     server.stop();
+}
+
+#[test]
+fn whoever_looks_at_dead_tasks_is_told_that_some_could_not_be_read() {
+    let (world, ids) = world_of_dead(3);
+    let path = world.data().join("dlq/dead-tasks-v1.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let damaged: Vec<String> = text
+        .lines()
+        .map(|line| if line.contains(&ids[1]) { line.replacen('{', "#", 1) } else { line.to_owned() })
+        .collect();
+    std::fs::write(&path, damaged.join("\n") + "\n").unwrap();
+    for arguments in [&["dlq", "list"][..], &["dlq", "groups"], &["dlq", "retry", "--all"]] {
+        let ran = world.run(arguments).ok();
+        assert!(ran.stderr.contains("1 damaged line of the dead letter queue"), "{}", ran.stderr);
+    }
+    let problems = world.status()["problems"].to_string();
+    assert!(problems.contains("dead-tasks-v1.jsonl, line"), "{problems}");
 }

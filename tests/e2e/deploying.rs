@@ -29,6 +29,8 @@ fn the_first_version_is_current_and_the_same_bytes_again_change_nothing() {
     assert_eq!(show(&world, "t"), before);
     let said = world.run(&["deploy", "t", file.to_str().unwrap()]).ok().text();
     assert!(said.starts_with("unchanged, v1 of t"), "{said}");
+    let duration = said.lines().next().unwrap().rsplit_once("after ").unwrap().1;
+    assert!(duration.ends_with(" ms") && !duration.contains('.') || duration.ends_with(" s"), "{said}");
 }
 
 #[test]
@@ -255,7 +257,7 @@ fn a_bad_task_name_is_refused_with_the_grammar() {
 fn a_file_that_is_not_there_is_named() {
     let world = World::new();
     world.run(&["deploy", "t", "no/such.wasm"]).fails(2, "no/such.wasm");
-    world.run(&["deploy", "t", "."]).fails(1, "failed to read .");
+    world.run(&["deploy", "t", "."]).fails(1, "failed to read the component .: is a directory");
 }
 
 #[test]
@@ -291,6 +293,32 @@ fn settings_outside_their_range_are_refused_and_nothing_is_deployed() {
     for (option, value, says) in cases {
         world.run(&["deploy", "t", file.to_str().unwrap(), option, value]).fails(2, says);
     }
+    for (option, value, says) in [
+        ("--backoff", "fixed:40d", "backoff is 40d,"),
+        ("--memory", "5GiB", "memory is 5GiB,"),
+        ("--timeout", "25h", "timeout is 25h,"),
+        ("--timeout", "-5s", "cannot be negative; expected a duration"),
+        ("--memory", "-1MiB", "cannot be negative; expected a size"),
+        ("--max-attempts", "-1", "expected a whole number from 1 to 1000"),
+    ] {
+        world.run(&["deploy", "t", file.to_str().unwrap(), option, value]).fails(2, says);
+    }
     world.run(&["deploy", "t", file.to_str().unwrap(), "--timeout=-1s"]).fails(2, "expected a duration");
     assert!(world.run(&["task", "list", "--json"]).ok().stdout.is_empty());
+}
+
+#[test]
+fn deploying_the_same_component_again_repairs_its_file_and_says_so() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    let dir = world.data().join("components/sha256");
+    let file = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, b"rubbish").unwrap();
+    let guest = guest_file("echo");
+    let deploy = ["deploy", "echo", guest.to_str().unwrap()];
+    let ran = world.run(&deploy).ok();
+    assert!(ran.stderr.contains("it is whole again"), "{}", ran.stderr);
+    assert_eq!(std::fs::read(&file).unwrap(), whole);
+    assert!(!world.run(&deploy).ok().stderr.contains("whole again"));
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -86,6 +87,36 @@ fn a_payload_at_the_limit_is_taken_and_one_byte_more_is_refused() {
     let output = command.env("WASMQ_PAYLOAD_LIMIT", "1000").output().unwrap();
     assert_eq!(output.stdout, over, "the flag wins over the environment");
     assert!(world.live().is_empty() && world.dead().is_empty());
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_is_told_with_path_cause_and_next_step() {
+    let world = with(&["echo"]);
+    std::fs::create_dir(world.path("folder")).unwrap();
+    for (payload, code, cause, next) in [
+        ("@missing", 2, "payload missing: No such file", "relative to the current directory"),
+        ("@folder", 1, "payload folder: is a directory", "name a file in it"),
+        ("@", 2, "payload @: there is no name of a file", "write @FILE"),
+        ("--wiat", 2, "there is no option --wiat", "did you mean --wait?"),
+    ] {
+        let refused = world.run(&["enqueue", "echo", payload]).fails(code, cause);
+        assert!(refused.stderr.contains(next) && refused.stderr.lines().count() == 2, "{}", refused.stderr);
+    }
+    assert!(world.live().is_empty());
+}
+
+#[test]
+fn a_limit_is_only_to_be_raised_where_that_helps() {
+    let world = with(&["echo"]);
+    let sparse = std::fs::File::create(world.path("huge")).unwrap();
+    sparse.set_len((64 << 20) + 1).unwrap();
+    for arguments in [&["enqueue", "echo", "@huge"][..], &["enqueue", "echo", "@huge", "--payload-limit", "64MiB"]] {
+        let refused = world.run(arguments).fails(2, "no payload may have more than 64MiB");
+        assert!(!refused.stderr.contains("raise"), "{}", refused.stderr);
+    }
+    sparse.set_len((1 << 20) + 1).unwrap();
+    let refused = world.run(&["enqueue", "echo", "@huge"]).fails(2, "payload_limit in wasmq.toml");
+    assert!(refused.stderr.contains("the maximum is 64MiB"), "{}", refused.stderr);
 }
 
 #[test]
@@ -178,6 +209,8 @@ fn absurd_times_are_refused() {
         let ran = world.run(&[&["enqueue", "echo", "x"][..], &arguments].concat()).fails(2, "error");
         assert!(ran.stdout.is_empty(), "{arguments:?}");
     }
+    let negative = "a delay cannot be negative; expected a duration from 0s to 3650d";
+    world.run(&["enqueue", "echo", "x", "--delay", "-5s"]).fails(2, negative);
     world.run(&["enqueue", "echo", "--delay", "1s", "--at", "2030-01-01T00:00:00Z"]).fails(2, "--at");
     assert!(world.live().is_empty());
 }
@@ -302,4 +335,32 @@ fn a_running_server_starts_what_is_enqueued_at_once() {
     // It takes milliseconds; the rest is room for a busy machine.
     assert!(waited.as_millis() < 3000, "{waited:?}");
     server.stop();
+}
+
+#[test]
+fn whoever_waits_is_told_of_every_attempt_that_failed() {
+    let world = with(&["flaky"]);
+    for server in [None, Some(world.serve(&["--workers", "1"]))] {
+        let ran = world.run(&["enqueue", "flaky", "3", "--wait"]).ok();
+        for attempt in ["attempt 1 of 3: error.retryable", "attempt 2 of 3: error.retryable"] {
+            assert!(ran.stderr.contains(attempt), "{}", ran.stderr);
+        }
+        assert!(!ran.stderr.contains("attempt 3"), "{}", ran.stderr);
+        server.into_iter().for_each(crate::world::Server::stop);
+    }
+}
+
+#[test]
+fn a_waiter_whose_server_is_killed_is_told_the_id_and_that_it_goes_on() {
+    let world = with(&["slow"]);
+    let mut server = world.serve(&["--workers", "1"]);
+    let waiter = world.command(&["enqueue", "slow", "20000", "--wait"]).stderr(Stdio::piped()).spawn().unwrap();
+    crate::stories::until_running(&world, 1);
+    let id = world.live()[0]["id"].as_str().unwrap().to_owned();
+    server.signal("KILL");
+    server.ended();
+    let ended = waiter.wait_with_output().unwrap();
+    let says = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(says.contains(&format!("while {id} was waited for; it is safe")), "{says}");
+    assert_eq!(ended.status.code(), Some(1));
 }

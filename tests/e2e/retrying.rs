@@ -171,3 +171,20 @@ fn five_hundred_are_retried_by_one_command_and_all_done() {
     run_until_done(&world);
     assert_eq!(dead_count(&world), 0);
 }
+
+#[test]
+fn one_reason_for_many_refusals_is_told_once_with_the_ids() {
+    let (world, ids) = world_of_dead(5);
+    world.run(&["task", "remove", "job"]).ok();
+    let ran = world.run(&["dlq", "retry", "--all", "--component", "original"]).fails(3, "job");
+    assert_eq!(ran.stderr.matches("error:").count(), 1, "{}", ran.stderr);
+    assert_eq!(ids.iter().filter(|id| ran.stderr.contains(*id)).count(), 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains(" and 2 more"), "{}", ran.stderr);
+    let file = std::fs::read_dir(world.data().join("components/sha256")).unwrap();
+    let files: Vec<_> = file.map(|entry| entry.unwrap().path()).collect();
+    for file in &files {
+        world.deploy_as("job", file, &[]);
+    }
+    world.run(&["dlq", "retry", "--all", "--component", "original"]).ok();
+    assert!(world.dead().is_empty());
+}

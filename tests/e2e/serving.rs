@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::stories::{between, enqueue_batch, figures, numbered, running, until_completed, until_running};
-use crate::world::{World, is_alive, until};
+use crate::world::{World, is_alive, signal, until};
 
 #[test]
 fn work_enqueued_before_the_server_starts_is_done_by_it() {
@@ -176,5 +176,22 @@ fn a_long_backlog_in_one_log_is_worked_on_by_all_workers() {
     until_completed(&world, 20_000);
     let completed = figures(&world, "completed");
     assert!(completed.len() == 2 && completed.iter().all(|count| *count > 0), "{completed:?}");
+    server.stop();
+}
+
+#[test]
+fn a_worker_that_was_stopped_is_named_and_holds_nobody_up() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    let server = world.serve(&["--workers", "2"]);
+    until("both are there", || world.workers().len() == 2);
+    let stopped = world.workers()[0];
+    signal(stopped, "STOP");
+    until("it is missed", || world.status()["problems"].to_string().contains(&format!("pid {stopped}")));
+    for payload in ["a", "b", "c", "d"] {
+        assert_eq!(world.run(&["enqueue", "echo", payload, "--wait"]).ok().text(), payload);
+    }
+    signal(stopped, "CONT");
+    until("it is back", || !world.status()["problems"].to_string().contains(&format!("pid {stopped}")));
     server.stop();
 }

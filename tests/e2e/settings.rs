@@ -77,6 +77,25 @@ fn a_mistake_in_the_environment_names_the_variable() {
     assert!(misspelt.stderr.contains("WASMQ_WORKERS"), "{}", misspelt.stderr);
 }
 
+#[test]
+fn a_variable_that_means_nothing_is_warned_of_and_a_slip_in_every_command() {
+    let world = World::new();
+    let with = |variable: &str, arguments: &[&str]| {
+        let mut command = world.command(arguments);
+        ran(command.env(variable, "3").output().unwrap()).ok().stderr
+    };
+    for command in ["config", "list"] {
+        let said = with("WASMQ_WORKRES", &[command]);
+        assert!(said.contains("WASMQ_WORKRES") && said.contains("did you mean WASMQ_WORKERS?"), "{said}");
+        assert!(said.contains("`wasmq config`"), "{said}");
+    }
+    let said = with("WASMQ_BOGUS", &["config"]);
+    assert!(said.contains("WASMQ_BOGUS") && !said.contains("did you mean"), "{said}");
+    assert!(!with("WASMQ_BOGUS", &["list"]).contains("WASMQ_BOGUS"), "somebody else's, perhaps");
+    let shown = world.run(&["config"]).ok();
+    assert!(shown.stderr.is_empty() && shown.text().contains("WASMQ_PAYLOAD_LIMIT"), "{}", shown.text());
+}
+
 /// Every command refuses a path with one line of cause and path, and exit code 8.
 #[track_caller]
 fn is_refused(world: &World, path: &std::path::Path, commands: &[&[&str]]) {

@@ -75,3 +75,19 @@ fn without_a_store_and_a_server_nothing_is_accepted() {
     let lines = world.run_with(&["enqueue", "echo", "--batch", "-"], b"a\nb\n");
     assert_eq!(lines.fails(9, "server").text(), "");
 }
+
+#[test]
+fn a_command_does_not_take_a_server_with_another_store_for_its_own() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    let server = world.serve(&["--workers", "1"]);
+    let says = "the server there has the store dir, but the store none was asked for";
+    for arguments in [&["enqueue", "echo", "x", "--store", "none"][..], &["status", "--store", "none"]] {
+        let ran = world.run(arguments).fails(9, says);
+        assert!(ran.stderr.contains("--store dir"), "{}", ran.stderr);
+    }
+    let second = world.run(&["serve", "--workers", "1", "--store", "none"]);
+    assert!(second.fails(1, "a server with the store dir runs there already").text().is_empty());
+    assert!(world.live().is_empty());
+    server.stop();
+}

@@ -87,6 +87,14 @@ fn ceil_boundary(text: &str, mut at: usize) -> usize {
     at
 }
 
+/// A size exactly, in the largest unit that divides it: `5GiB`, `65537 bytes`.
+#[must_use]
+pub fn exact_size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let unit = UNITS.iter().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
+    unit.map_or_else(|| format!("{bytes} bytes"), |(name, factor)| format!("{}{name}", bytes / factor))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bytes::exact_size;
 use crate::time::Millis;
 use crate::verdict::Verdict;
 
@@ -139,13 +140,13 @@ impl RawSettings {
         let max_attempts = self.max_attempts.unwrap_or(default.max_attempts);
         let jitter = self.jitter.unwrap_or(default.jitter);
         if timeout < TIMEOUT_RANGE.0 || timeout > TIMEOUT_RANGE.1 {
-            return Err(SettingsError::new("timeout", format!("{} ms", timeout.0), "between 1 ms and 24 hours"));
+            return Err(SettingsError::new("timeout", timeout, "between 1 ms and 24 hours"));
         }
         if memory_bytes < MEMORY_RANGE.0 || memory_bytes > MEMORY_RANGE.1 {
-            return Err(SettingsError::new("memory", format!("{memory_bytes} bytes"), "between 64 KiB and 4 GiB"));
+            return Err(SettingsError::new("memory", exact_size(memory_bytes), "between 64 KiB and 4 GiB"));
         }
         if output_bytes > MAX_OUTPUT_BYTES {
-            return Err(SettingsError::new("output", format!("{output_bytes} bytes"), "at most 64 MiB"));
+            return Err(SettingsError::new("output", exact_size(output_bytes), "at most 64 MiB"));
         }
         if max_attempts == 0 || max_attempts > MAX_ATTEMPTS {
             return Err(SettingsError::new(
@@ -169,7 +170,7 @@ const FAMILIES: [&str; 3] = ["trap", "exit", "error"];
 
 fn check_pattern(pattern: &str) -> Result<(), SettingsError> {
     let expected = "a verdict such as timeout or trap.unreachable, or a family: trap, exit, error";
-    let wrong = || SettingsError::new("policy", format!("for \"{}\"", pattern.escape_debug()), expected);
+    let wrong = || SettingsError::new("policy", format!("\"{}\"", pattern.escape_debug()), expected);
     if FAMILIES.contains(&pattern) {
         return Ok(());
     }
@@ -183,13 +184,11 @@ fn check_pattern(pattern: &str) -> Result<(), SettingsError> {
 impl Backoff {
     fn check(self) -> Result<Self, SettingsError> {
         let too_long = |ms: u64| ms > MAX_BACKOFF.0;
+        let refuse = |setting, ms| Err(SettingsError::new(setting, Millis(ms), "at most 30 days"));
         match self {
-            Self::Fixed { delay_ms } if too_long(delay_ms) => {
-                Err(SettingsError::new("backoff", format!("{delay_ms} ms"), "at most 30 days"))
-            }
-            Self::Exponential { base_ms, cap_ms, .. } if too_long(base_ms) || too_long(cap_ms) => {
-                Err(SettingsError::new("backoff", format!("{} ms", base_ms.max(cap_ms)), "at most 30 days"))
-            }
+            Self::Fixed { delay_ms } if too_long(delay_ms) => refuse("backoff", delay_ms),
+            Self::Exponential { base_ms, .. } if too_long(base_ms) => refuse("backoff base", base_ms),
+            Self::Exponential { cap_ms, .. } if too_long(cap_ms) => refuse("backoff cap", cap_ms),
             Self::Exponential { factor, .. } if !(1.0..=100.0).contains(&factor) => {
                 Err(SettingsError::new("backoff factor", factor, "between 1 and 100"))
             }
@@ -250,6 +249,33 @@ mod tests {
         assert_eq!(refused(&RawSettings { timeout_ms: Some(u64::MAX), ..RawSettings::default() }), "timeout");
         assert_eq!(refused(&RawSettings { memory_bytes: Some(1), ..RawSettings::default() }), "memory");
         assert_eq!(refused(&RawSettings { output_bytes: Some(u64::MAX), ..RawSettings::default() }), "output");
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_told_in_units_that_people_type() {
+        let backoff = |backoff| RawSettings { backoff: Some(backoff), ..RawSettings::default() };
+        let day_ms = 86_400_000;
+        for (raw, told) in [
+            (backoff(Backoff::Fixed { delay_ms: 40 * day_ms }), "backoff is 40d, but must be at most 30 days"),
+            (
+                backoff(Backoff::Exponential { base_ms: 1, factor: 2.0, cap_ms: 31 * day_ms }),
+                "backoff cap is 31d, but must be at most 30 days",
+            ),
+            (
+                RawSettings { memory_bytes: Some(5 << 30), ..RawSettings::default() },
+                "memory is 5GiB, but must be between 64 KiB and 4 GiB",
+            ),
+            (
+                RawSettings { output_bytes: Some((64 << 20) + 1), ..RawSettings::default() },
+                "output is 67108865 bytes, but must be at most 64 MiB",
+            ),
+            (
+                RawSettings { timeout_ms: Some(25 * 3_600_000), ..RawSettings::default() },
+                "timeout is 25h, but must be between 1 ms and 24 hours",
+            ),
+        ] {
+            assert_eq!(raw.check().unwrap_err().to_string(), told);
+        }
     }
 
     #[test]

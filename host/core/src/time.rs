@@ -1,6 +1,8 @@
 //! Points in time and durations, both in whole milliseconds; all arithmetic saturates.
 //!
-//! Deliberately absent: reading a clock, and the text forms for people (the command line has those).
+//! Deliberately absent: reading a clock, and rounded text forms for people (the command line has those).
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -42,9 +44,28 @@ impl Millis {
     }
 }
 
+/// The exact value in the largest unit that divides it: `40d`, `25h`, `90s`, `1500ms`.
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 4] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
+        let unit = UNITS.iter().find(|(_, factor)| self.0 > 0 && self.0.is_multiple_of(*factor));
+        let (name, factor) = unit.copied().unwrap_or(("ms", 1));
+        write!(f, "{}{name}", self.0 / factor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_is_written_exactly_in_its_largest_unit() {
+        for (ms, text) in
+            [(0, "0ms"), (1500, "1500ms"), (90_000, "90s"), (25 * 3_600_000, "25h"), (40 * 86_400_000, "40d")]
+        {
+            assert_eq!(Millis(ms).to_string(), text);
+        }
+    }
 
     #[test]
     fn a_clock_that_was_set_back_gives_no_negative_duration() {

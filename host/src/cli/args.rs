@@ -58,8 +58,8 @@ pub struct Global {
     #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     pub data: Option<OsString>,
 
-    /// Where durable things live: in the data directory, or nowhere. [env: WASMQ_STORE] [default:
-    /// dir]
+    /// Where durable things live: in the data directory (dir), or nowhere (none), so that everything
+    /// is lost when the server ends. [env: WASMQ_STORE] [default: dir]
     #[arg(long, global = true, value_name = "WHERE", value_parser = ["dir", "none"], help_heading = GLOBAL)]
     pub store: Option<String>,
 
@@ -68,7 +68,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     pub config: Option<PathBuf>,
 
-    /// Write JSON for programs.
+    /// Write JSON for programs, one value a line.
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
 
@@ -77,7 +77,8 @@ pub struct Global {
     #[arg(long, global = true, value_name = "WHEN", value_parser = ["auto", "always", "never"], help_heading = GLOBAL)]
     pub color: Option<String>,
 
-    /// Write more log records to stderr; twice for everything.
+    /// Write more log records to stderr; twice for everything. [env: WASMQ_LOG] [default: info for a
+    /// server, warnings for other commands]
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GLOBAL)]
     pub verbose: u8,
 }

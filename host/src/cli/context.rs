@@ -1,5 +1,6 @@
 //! What every command has at hand: the settings, the output, the queue.
 
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 
 use super::args::Global;
@@ -18,6 +19,8 @@ pub struct Context {
     pub config: Config,
     /// Stdout and stderr.
     pub out: Output,
+    /// Opened once: what a queue has read it need not read again.
+    queue: OnceCell<Queue>,
 }
 
 impl Context {
@@ -33,7 +36,7 @@ impl Context {
         add("color", global.color.as_deref().map(OsStr::new));
         add("log", verbosity(global.verbose).map(OsStr::new));
         let config = config::load(&all, |name| std::env::var_os(name), global.config.as_deref())?;
-        Ok(Self { out: Output::new(config.color, global.json), config })
+        Ok(Self { out: Output::new(config.color, global.json), config, queue: OnceCell::new() })
     }
 
     /// Opens the queue in the data directory.
@@ -41,10 +44,19 @@ impl Context {
     /// # Errors
     /// When the data directory cannot be used.
     pub fn queue(&self) -> Result<Queue, CliError> {
+        if let Some(queue) = self.queue.get() {
+            return Ok(queue.clone());
+        }
         let Config { data, payload_limit, .. } = &self.config;
-        let options =
-            Options { data_dir: data.clone(), store: self.store(), fsync: self.fsync(), payload_limit: *payload_limit };
-        Ok(Queue::open(options)?)
+        let options = Options {
+            data_dir: data.clone(),
+            store: self.store(),
+            fsync: self.fsync(),
+            payload_limit: *payload_limit,
+            on_signals: true,
+        };
+        let queue = Queue::open(options)?;
+        Ok(self.queue.get_or_init(|| queue).clone())
     }
 
     /// The store, in the queue's words.

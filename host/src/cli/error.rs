@@ -7,15 +7,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use wasmq_core::invocation::MAX_PAYLOAD_BYTES;
 use wasmq_core::name::NameError;
 use wasmq_core::settings::SettingsError;
 
+use super::candidates::{Candidate, listed};
 use super::exit::Exit;
 use super::output::json;
 use super::output::paint::{Paint, Tone};
 use super::output::safe::{safe, safe_block};
 use super::output::time;
 use crate::config::ConfigError;
+use crate::config::units::write_size;
 use crate::queue::{QueueError, Unresolved};
 use crate::supervisor::ServeError;
 use crate::worker::WorkerError;
@@ -32,6 +35,16 @@ pub enum CliError {
     /// The queue refused or failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// More than one invocation begins like that.
+    #[error("\"{prefix}\" is the beginning of {total} ids")]
+    Ambiguous {
+        /// What was asked for.
+        prefix: String,
+        /// Some of those it may mean.
+        candidates: Vec<Candidate>,
+        /// How many there are.
+        total: usize,
+    },
     /// The settings are wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -52,7 +65,7 @@ pub enum CliError {
         source: io::Error,
     },
     /// A payload over the limit.
-    #[error("{name} has {}, but the limit of a payload is {limit} bytes", found.map_or_else(|| "more".to_owned(), |found| format!("{found} bytes")))]
+    #[error("{name} has {}, but the limit of a payload is {}", found.map_or_else(|| "more".to_owned(), in_bytes), in_bytes(*limit))]
     PayloadTooLarge {
         /// Where it comes from.
         name: String,
@@ -62,7 +75,7 @@ pub enum CliError {
         limit: u64,
     },
     /// A component over the limit.
-    #[error("{} has {found} bytes, but the limit of a component is {limit} bytes", path.display())]
+    #[error("{} has {}, but the limit of a component is {}", path.display(), in_bytes(*found), in_bytes(*limit))]
     ComponentTooLarge {
         /// The file.
         path: PathBuf,
@@ -70,6 +83,14 @@ pub enum CliError {
         found: u64,
         /// The limit, in bytes.
         limit: u64,
+    },
+    /// A payload that is a slip for an option.
+    #[error("there is no option {text}")]
+    MistypedOption {
+        /// As it was typed.
+        text: String,
+        /// What may have been meant.
+        close: String,
     },
     /// A batch that failed in the middle.
     #[error("enqueued and safe: {enqueued} of the lines; then it failed")]
@@ -111,13 +132,16 @@ impl CliError {
             Self::ReaderGone => ("reader-gone", Exit::Ok),
             Self::Stdout(_) => ("stdout", Exit::Stdout),
             Self::Queue(error) => queue_code(error),
+            Self::Ambiguous { .. } => ("ambiguous-id", Exit::Ambiguous),
             Self::Config(_) => ("configuration", Exit::Usage),
             Self::Name(_) => ("name", Exit::Usage),
             Self::Settings(_) => ("settings", Exit::Usage),
             Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => ("file-not-found", Exit::Usage),
+            Self::File { source, .. } if source.kind() == io::ErrorKind::InvalidInput => ("file", Exit::Usage),
             Self::File { .. } => ("file", Exit::Failure),
             Self::PayloadTooLarge { .. } => ("payload-too-large", Exit::Usage),
             Self::ComponentTooLarge { .. } => ("component-too-large", Exit::Refused),
+            Self::MistypedOption { .. } => ("usage", Exit::Usage),
             Self::Batch { .. } => ("batch", Exit::Partly),
             Self::Serve(_) => ("serve", Exit::Failure),
             Self::Worker(_) => ("worker", Exit::Failure),
@@ -131,10 +155,18 @@ impl CliError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Queue(error) => queue_hint(error),
+            Self::Ambiguous { candidates, total, .. } => {
+                Some(format!("give more of it; these begin like that:\n{}", listed(candidates, *total)))
+            }
+            Self::MistypedOption { close, .. } => {
+                Some(format!("did you mean {close}? If it is the payload, give it through stdin, with -"))
+            }
             Self::Batch { source, .. } => source.hint(),
             Self::Config(ConfigError::Unknown { close, .. }) if !close.is_empty() => Some(did_you_mean(close)),
             Self::Config(ConfigError::Unknown { .. }) => Some("`wasmq config` lists all settings".to_owned()),
-            Self::PayloadTooLarge { .. } => Some(PAYLOAD_HINT.to_owned()),
+            Self::PayloadTooLarge { found, limit, .. } => Some(payload_hint(*found, *limit)),
+            Self::ComponentTooLarge { .. } => Some("strip debug information, or leave data out of it".to_owned()),
+            Self::File { doing, path, source } => file_hint(doing, path, source),
             Self::NotConfirmed(_) => Some("add --yes".to_owned()),
             _ => None,
         }
@@ -162,6 +194,9 @@ const fn queue_code(error: &QueueError) -> (&'static str, Exit) {
         QueueError::IsDead(_) => ("is-dead", Exit::Conflict),
         QueueError::Server(_) => ("server", Exit::Failure),
         QueueError::Connection(_) => ("connection", Exit::Failure),
+        QueueError::Left { .. } => ("left", Exit::Failure),
+        QueueError::NoAnswer { .. } => ("no-answer", Exit::Unavailable),
+        QueueError::OtherStore { .. } => ("other-store", Exit::Unavailable),
         QueueError::Worker(_) => ("worker", Exit::Failure),
         QueueError::NoSpace(_) => ("no-space", Exit::Store),
         QueueError::Directory { .. } => ("data-directory", Exit::Store),
@@ -204,9 +239,16 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         }
         QueueError::AlreadyDeleted { at, .. } => format!("that was at {}", time::local(*at)),
         QueueError::StillLive(id) => format!("`wasmq show {id}` says where it stands, `wasmq cancel {id}` ends it"),
-        QueueError::PayloadTooLarge { .. } => PAYLOAD_HINT.to_owned(),
+        QueueError::PayloadTooLarge { found, limit } => payload_hint(Some(*found), *limit),
         QueueError::NothingKept => "choose the store dir to keep dead tasks".to_owned(),
         QueueError::NoServer { .. } => "start one with `wasmq serve`".to_owned(),
+        QueueError::Left { id, .. } => format!("`wasmq show {id}` says where it stands"),
+        QueueError::NoAnswer { .. } => {
+            "`wasmq status` says which worker is silent, `wasmq list` what is enqueued".to_owned()
+        }
+        QueueError::OtherStore { running, .. } => {
+            format!("say `--store {}` too, or choose another data directory with --data", running.word())
+        }
         QueueError::IsDead(id) => format!("`wasmq dlq delete {id}` gives it up for good"),
         QueueError::Directory { path, .. } => {
             format!("check that {} can be written, or name another one with --data", path.display())
@@ -216,8 +258,43 @@ fn queue_hint(error: &QueueError) -> Option<String> {
     })
 }
 
-/// What to do about a payload that is too large.
-const PAYLOAD_HINT: &str = "raise the limit with --payload-limit or the setting payload_limit, up to 64MiB";
+/// What to do about a payload that is too large. The limit is not worth raising when it is the largest
+/// there is, or the payload is over that too.
+fn payload_hint(found: Option<u64>, limit: u64) -> String {
+    let most = write_size(MAX_PAYLOAD_BYTES);
+    if limit >= MAX_PAYLOAD_BYTES || found.is_some_and(|found| found > MAX_PAYLOAD_BYTES) {
+        return format!(
+            "no payload may have more than {most}; split it, or keep the data elsewhere and enqueue its address"
+        );
+    }
+    format!(
+        "raise the limit with --payload-limit, WASMQ_PAYLOAD_LIMIT or payload_limit in wasmq.toml; the maximum is {most}"
+    )
+}
+
+/// "1048576 bytes (1 MiB)".
+fn in_bytes(amount: u64) -> String {
+    let exact = time::count(amount, "byte", "bytes");
+    if amount < 1024 { exact } else { format!("{exact} ({})", time::bytes(amount)) }
+}
+
+/// What to do about a file that cannot be used.
+fn file_hint(doing: &str, path: &Path, error: &io::Error) -> Option<String> {
+    let is_payload = doing.ends_with("payload");
+    Some(match error.kind() {
+        io::ErrorKind::NotFound if is_payload => {
+            let place = if path.is_absolute() { "" } else { "; it is relative to the current directory" };
+            format!("check the path{place}. A payload that itself begins with @ is given through stdin, with -")
+        }
+        io::ErrorKind::NotFound if doing.starts_with("read") => "check the path".to_owned(),
+        io::ErrorKind::IsADirectory => "name a file in it".to_owned(),
+        io::ErrorKind::InvalidInput if is_payload => {
+            "write @FILE, or give a payload that is only an @ through stdin, with -".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => format!("check who may access {}", path.display()),
+        _ => return None,
+    })
+}
 
 /// "did you mean a, b or c?"
 #[must_use]
@@ -290,7 +367,10 @@ mod tests {
     fn an_error_says_what_where_and_why_and_never_obeys_its_content() {
         let error = CliError::from_file("read", Path::new("a\u{1b}[2J"))(io::ErrorKind::PermissionDenied.into());
         let text = error.describe().to_text(Paint::off());
-        assert_eq!(text, "error: failed to read a\\u{1b}[2J: permission denied");
+        assert_eq!(
+            text,
+            "error: failed to read a\\u{1b}[2J: permission denied\n hint: check who may access a\\u{1b}[2J"
+        );
     }
 
     #[test]
@@ -298,8 +378,24 @@ mod tests {
         let error = CliError::PayloadTooLarge { name: "stdin".into(), found: None, limit: 5 };
         assert_eq!(
             error.describe().to_json(None),
-            r#"{"error":{"code":"payload-too-large","hint":"raise the limit with --payload-limit or the setting payload_limit, up to 64MiB","message":"stdin has more, but the limit of a payload is 5 bytes"}}"#
+            r#"{"error":{"code":"payload-too-large","hint":"raise the limit with --payload-limit, WASMQ_PAYLOAD_LIMIT or payload_limit in wasmq.toml; the maximum is 64MiB","message":"stdin has more, but the limit of a payload is 5 bytes"}}"#
         );
+    }
+
+    #[test]
+    fn a_limit_that_cannot_be_raised_any_more_is_not_to_be_raised() {
+        let told = |found, limit| {
+            let error = CliError::PayloadTooLarge { name: "big".into(), found, limit };
+            let Description { message, hint, .. } = error.describe();
+            (message, hint.unwrap())
+        };
+        let (message, hint) = told(Some(2_000_000), 1 << 20);
+        assert_eq!(message, "big has 2000000 bytes (1.9 MiB), but the limit of a payload is 1048576 bytes (1 MiB)");
+        assert!(hint.starts_with("raise the limit") && hint.contains("maximum is 64MiB"), "{hint}");
+        for (found, limit) in [(Some(70_000_000), 64 << 20), (None, 64 << 20), (Some(70_000_000), 1 << 20)] {
+            let (_, hint) = told(found, limit);
+            assert!(hint.contains("more than 64MiB") && !hint.contains("raise"), "{hint}");
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Source {
     fn open(&self) -> Result<Box<dyn Read + '_>, CliError> {
         match self {
             Self::Text(text) => Ok(Box::new(text.as_slice())),
-            Self::File(path) => Ok(Box::new(open_file(path)?)),
+            Self::File(path) => Ok(Box::new(open_file("read the payload", path)?)),
             Self::Stdin => Ok(Box::new(stdin().lock())),
         }
     }
@@ -68,10 +68,14 @@ impl Source {
 }
 
 #[allow(clippy::disallowed_methods)] // What a user names on the command line is not part of the store.
-fn open_file(path: &Path) -> Result<File, CliError> {
-    let file = File::open(path).map_err(CliError::from_file("read", path))?;
+fn open_file(doing: &'static str, path: &Path) -> Result<File, CliError> {
+    if path.as_os_str().is_empty() {
+        let nothing = std::io::Error::new(std::io::ErrorKind::InvalidInput, "there is no name of a file");
+        return Err(CliError::from_file(doing, Path::new("@"))(nothing));
+    }
+    let file = File::open(path).map_err(CliError::from_file(doing, path))?;
     if path.is_dir() {
-        return Err(CliError::from_file("read", path)(std::io::ErrorKind::IsADirectory.into()));
+        return Err(CliError::from_file(doing, path)(std::io::ErrorKind::IsADirectory.into()));
     }
     Ok(file)
 }
@@ -84,7 +88,7 @@ pub fn read_payload(source: &Source, limit: u64) -> Result<Vec<u8>, CliError> {
     let name = source.name();
     let mut bytes = Vec::new();
     let path = PathBuf::from(&name);
-    source.open()?.take(limit + 1).read_to_end(&mut bytes).map_err(CliError::from_file("read", &path))?;
+    source.open()?.take(limit + 1).read_to_end(&mut bytes).map_err(CliError::from_file("read the payload", &path))?;
     if bytes.len() as u64 > limit {
         let found = source.known_size().filter(|size| *size > limit);
         return Err(CliError::PayloadTooLarge { name, found, limit });
@@ -98,7 +102,10 @@ pub fn read_payload(source: &Source, limit: u64) -> Result<Vec<u8>, CliError> {
 /// When it cannot be read, or is larger.
 pub fn read_component(path: &Path, limit: u64) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
-    open_file(path)?.take(limit + 1).read_to_end(&mut bytes).map_err(CliError::from_file("read", path))?;
+    open_file("read the component", path)?
+        .take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(CliError::from_file("read the component", path))?;
     if bytes.len() as u64 > limit {
         let found = path.metadata().map(|meta| meta.len()).unwrap_or(limit + 1);
         return Err(CliError::ComponentTooLarge { path: path.to_owned(), found, limit });
@@ -132,7 +139,7 @@ impl<'a> Lines<'a> {
         let mut line = Vec::new();
         let path = PathBuf::from(&self.name);
         let mut bounded = self.reader.by_ref().take(self.limit + 2);
-        let read = bounded.read_until(b'\n', &mut line).map_err(CliError::from_file("read", &path))?;
+        let read = bounded.read_until(b'\n', &mut line).map_err(CliError::from_file("read the payload", &path))?;
         if read == 0 {
             return Ok(None);
         }
@@ -201,8 +208,18 @@ mod tests {
 
     #[test]
     fn a_directory_or_a_missing_file_is_named() {
-        let error = read_payload(&Source::File("/".into()), 1).unwrap_err().to_string();
-        assert_eq!(error, "failed to read /");
+        let told = |source: &Source| {
+            let described = read_payload(source, 1).unwrap_err().describe();
+            (described.message, described.hint.unwrap())
+        };
+        for (source, message, hint) in [
+            (Source::File("/".into()), "failed to read the payload /: is a directory", "name a file in it"),
+            (Source::File("no/file".into()), "failed to read the payload no/file: No such file", "relative to"),
+            (Source::from_argument(Some(OsStr::new("@"))), "failed to read the payload @: there is no name", "@FILE"),
+        ] {
+            let (text, next) = told(&source);
+            assert!(text.starts_with(message) && next.contains(hint) && !text.contains('\n'), "{text} {next}");
+        }
         assert!(read_component(Path::new("/no/such/file"), 1).is_err());
     }
 }

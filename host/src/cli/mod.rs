@@ -6,6 +6,7 @@
 //! Deliberately absent: decisions about invocations; the queue makes them.
 
 pub(crate) mod args;
+pub(crate) mod candidates;
 pub(crate) mod commands;
 pub(crate) mod context;
 pub(crate) mod error;
@@ -15,7 +16,10 @@ pub(crate) mod output;
 pub(crate) mod render;
 pub(crate) mod several;
 pub(crate) mod values;
+pub(crate) mod variables;
 
+#[cfg(test)]
+mod readme_tests;
 #[cfg(test)]
 mod reference_tests;
 
@@ -49,11 +53,25 @@ fn run_command(cli: &Cli) -> Exit {
     let result = Context::new(&cli.global, flags(&cli.command)).and_then(|mut context| {
         let server = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
         telemetry::start(&context.config, server, cli.global.verbose > 0);
+        warn_of_variables(&cli.command, &mut context);
         let exit = dispatch(&cli.command, &mut context)?;
         context.out.flush()?;
         Ok(exit)
     });
     result.unwrap_or_else(|error| report(&error.describe(), cli.global.json, color_of(&cli.global)))
+}
+
+/// Tells about variables that nobody reads: about slips always, about the rest where settings matter most.
+fn warn_of_variables(command: &Command, context: &mut Context) {
+    let all = match command {
+        // A worker has the variables of its server, which has told about them.
+        Command::Worker(_) => return,
+        Command::Config(_) | Command::Serve(_) => true,
+        _ => false,
+    };
+    for warning in variables::unknown(variables::names(), all) {
+        context.out.note(warning);
+    }
 }
 
 /// The settings that the options of the command give.

@@ -5,11 +5,13 @@
 //! "partly", 7. Every refusal is told on stderr with its own message and hint.
 
 use super::context::Context;
-use super::error::CliError;
+use super::error::{CliError, Description};
 use super::exit::Exit;
 
 /// How many refusals a person is told in full.
 const MAX_TOLD: usize = 20;
+/// How many ids of one reason a person is told.
+const MAX_IDS: usize = 3;
 
 /// Collects what was done and what was refused.
 #[derive(Debug, Default)]
@@ -46,13 +48,43 @@ impl Several {
             Some(_) if self.done > 0 => Exit::Partly,
             Some((_, error)) => error.describe().exit,
         };
-        let told = if context.out.is_json() { self.refused.len() } else { MAX_TOLD };
-        for (id, error) in self.refused.iter().take(told) {
-            context.out.error(&error.describe(), Some(id));
-        }
-        if let Some(more) = self.refused.len().checked_sub(MAX_TOLD + 1) {
-            context.out.note(format_args!("… and {} more like that; --json tells them all", more + 1));
+        if context.out.is_json() {
+            self.refused.iter().for_each(|(id, error)| context.out.error(&error.describe(), Some(id)));
+        } else {
+            self.tell_person(context);
         }
         Ok(exit)
+    }
+
+    /// Tells each reason once, with the ids it is true of.
+    fn tell_person(&self, context: &mut Context) {
+        let mut reasons: Vec<(Description, Vec<&str>)> = Vec::new();
+        for (id, error) in &self.refused {
+            let description = error.describe();
+            if let Some((_, ids)) = reasons.iter_mut().find(|(known, _)| *known == description) {
+                ids.push(id);
+            } else if reasons.len() < MAX_TOLD {
+                reasons.push((description, vec![id]));
+            }
+        }
+        let told: usize = reasons.iter().map(|(_, ids)| ids.len()).sum();
+        for (description, ids) in &reasons {
+            context.out.error(description, None);
+            if !ids.iter().all(|id| description.message.contains(id)) {
+                context.out.note(format_args!("that is so for {}", listed(ids)));
+            }
+        }
+        if told < self.refused.len() {
+            context.out.note(format_args!("… and {} more; --json tells them all", self.refused.len() - told));
+        }
+    }
+}
+
+/// A few ids, and how many more there are.
+fn listed(ids: &[&str]) -> String {
+    let shown: Vec<_> = ids.iter().take(MAX_IDS).copied().collect();
+    match ids.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }

@@ -6,11 +6,13 @@
 //! Deliberately absent: looking anything up; whether a task, version or id exists is the queue's
 //! answer.
 
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use wasmq_core::settings::{Action, Backoff};
+use wasmq_core::invocation::MAX_PRIORITY;
+use wasmq_core::settings::{Action, Backoff, MAX_ATTEMPTS};
 use wasmq_core::{InvocationId, Label, Millis, Timestamp, VersionNumber};
 
 use crate::config::units::{parse_duration, parse_size};
@@ -68,12 +70,18 @@ impl std::fmt::Display for IdArg {
     }
 }
 
+/// Whether a text is a number, or begins with one, below zero.
+fn is_negative(text: &str) -> bool {
+    text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
 /// A duration.
 ///
 /// # Errors
 /// When the text is none.
 pub fn duration(text: &str) -> Result<Millis, String> {
-    parse_duration(text).map_err(|error| error.to_string())
+    let negative = if is_negative(text) { "a duration cannot be negative; " } else { "" };
+    parse_duration(text).map_err(|error| format!("{negative}{error}"))
 }
 
 /// A delay of an invocation.
@@ -81,8 +89,11 @@ pub fn duration(text: &str) -> Result<Millis, String> {
 /// # Errors
 /// When the text is no duration, or longer than ten years.
 pub fn delay(text: &str) -> Result<Millis, String> {
-    let delay = duration(text)?;
-    if delay > MAX_DELAY { Err("expected a duration from 0s to 3650d".to_owned()) } else { Ok(delay) }
+    let expected = "expected a duration from 0s to 3650d, such as 30s, 5m or 1h30m";
+    if is_negative(text) {
+        return Err(format!("a delay cannot be negative; {expected}"));
+    }
+    parse_duration(text).ok().filter(|delay| *delay <= MAX_DELAY).ok_or_else(|| expected.to_owned())
 }
 
 /// A size in bytes.
@@ -90,7 +101,66 @@ pub fn delay(text: &str) -> Result<Millis, String> {
 /// # Errors
 /// When the text is none.
 pub fn size(text: &str) -> Result<u64, String> {
-    parse_size(text).map_err(|error| error.to_string())
+    let negative = if is_negative(text) { "a size cannot be negative; " } else { "" };
+    parse_size(text).map_err(|error| format!("{negative}{error}"))
+}
+
+/// A whole number inside a range.
+///
+/// # Errors
+/// When the text is none, or outside the range.
+fn whole<T: FromStr + PartialOrd + Copy + std::fmt::Display>(text: &str, from: T, to: T) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| (from..=to).contains(number));
+    number.ok_or_else(|| format!("expected a whole number from {from} to {to}"))
+}
+
+/// The most rows of a list.
+///
+/// # Errors
+/// When the text is no number.
+pub fn limit(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a whole number such as 1000".to_owned())
+}
+
+/// A priority.
+///
+/// # Errors
+/// When the text is no number from 0 to 9.
+pub fn priority(text: &str) -> Result<u8, String> {
+    whole(text, 0, MAX_PRIORITY)
+}
+
+/// The number of an attempt, counted from 1.
+///
+/// # Errors
+/// When the text is no such number.
+pub fn attempt(text: &str) -> Result<u32, String> {
+    whole(text, 1, u32::MAX)
+}
+
+/// The budget of attempts of a task. Its range is checked with the other settings.
+///
+/// # Errors
+/// When the text is no number.
+pub fn max_attempts(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 1 to {MAX_ATTEMPTS}"))
+}
+
+/// The budget of attempts of one invocation.
+///
+/// # Errors
+/// When the text is no number from 1 to 1000.
+pub fn own_max_attempts(text: &str) -> Result<NonZeroU32, String> {
+    let most = NonZeroU32::new(MAX_ATTEMPTS).unwrap_or(NonZeroU32::MAX);
+    whole(text, NonZeroU32::MIN, most)
+}
+
+/// A share of something.
+///
+/// # Errors
+/// When the text is no number; the range is checked with the other settings.
+pub fn fraction(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "expected a number between 0 and 1, such as 0.25".to_owned())
 }
 
 /// A point in time: RFC 3339 with an offset, or date and time in the zone of this machine.
@@ -262,6 +332,29 @@ mod tests {
         for text in ["", "V2", "sha256:12", "a b", "../x"] {
             assert!(component(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_negative_says_so_and_what_is_expected() {
+        assert_eq!(
+            delay("-5s").unwrap_err(),
+            "a delay cannot be negative; expected a duration from 0s to 3650d, such as 30s, 5m or 1h30m"
+        );
+        assert!(duration("-5s").unwrap_err().starts_with("a duration cannot be negative; expected a duration such as"));
+        assert!(size("-5MiB").unwrap_err().starts_with("a size cannot be negative; expected a size such as"));
+        assert!(backoff("fixed:-5s").unwrap_err().starts_with("a duration cannot be negative"));
+        assert!(!duration("--wait").unwrap_err().contains("negative"));
+    }
+
+    #[test]
+    fn numbers_outside_their_range_are_told_the_range() {
+        assert_eq!(priority("10").unwrap_err(), "expected a whole number from 0 to 9");
+        for text in ["0", "-1", "1001", "99999999999", "x", ""] {
+            assert_eq!(own_max_attempts(text).unwrap_err(), "expected a whole number from 1 to 1000", "{text:?}");
+        }
+        assert_eq!((own_max_attempts("1000").map(NonZeroU32::get), attempt("1")), (Ok(1000), Ok(1)));
+        assert_eq!(fraction("x").unwrap_err(), "expected a number between 0 and 1, such as 0.25");
+        assert!(attempt("0").is_err() && limit("-1").is_err() && max_attempts("many").is_err());
     }
 
     #[test]

@@ -7,14 +7,19 @@ use std::time::Duration;
 
 use wasmq_core::InvocationId;
 
-use super::QueueError;
+use super::{QueueError, Waiting};
 use crate::clock::{self, Stopwatch};
+use crate::store::StoreKind;
 use crate::supervisor::{self, ServerFigures};
 use crate::wire::{Frame, Kind, Reason, Refusal, WireError};
-use crate::worker::Completion;
+use crate::worker::{Completion, FailedAttempt};
 
 /// How long it is believed that no server runs. What is enqueued meanwhile is adopted all the same.
 const NO_SERVER_FOR: Duration = Duration::from_millis(20);
+
+/// How long an answer may take that only needs a sync. A server whose worker was stopped, or whose disk
+/// hangs, must not hold its clients for ever.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Connections to a server that nobody uses at the moment.
 #[derive(Debug, Default)]
@@ -25,7 +30,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// A connection to a server, used before or new; `None` when no server runs.
-    pub(super) fn take(&self, run_dir: &Path) -> Result<Option<Client>, QueueError> {
+    pub(super) fn take(&self, run_dir: &Path, store: StoreKind) -> Result<Option<Client>, QueueError> {
         while let Some(client) = lock(&self.idle).pop() {
             if client.is_connected() {
                 return Ok(Some(client));
@@ -34,7 +39,7 @@ impl Pool {
         if lock(&self.none_since).is_some_and(|since| since.elapsed() < NO_SERVER_FOR) {
             return Ok(None);
         }
-        let client = Client::connect_any(run_dir)?;
+        let client = Client::connect_any(run_dir, store)?;
         *lock(&self.none_since) = client.is_none().then(Stopwatch::start);
         Ok(client)
     }
@@ -58,9 +63,10 @@ pub(super) struct Client {
 
 impl Client {
     /// Connects to one of the servers on a data directory, by lot, so that several share the work;
-    /// `None` when there is none.
-    pub(super) fn connect_any(run_dir: &Path) -> Result<Option<Self>, QueueError> {
-        let mut clients = Self::connect_all(run_dir)?;
+    /// `None` when there is none. One with another store is an error: it would keep less, or more, than
+    /// the caller believes.
+    pub(super) fn connect_any(run_dir: &Path, store: StoreKind) -> Result<Option<Self>, QueueError> {
+        let mut clients = Self::connect_all(run_dir, store)?;
         if clients.is_empty() {
             return Ok(None);
         }
@@ -69,12 +75,20 @@ impl Client {
     }
 
     /// Connects to every server on a data directory.
-    pub(super) fn connect_all(run_dir: &Path) -> Result<Vec<Self>, QueueError> {
-        let names = supervisor::servers(run_dir).map_err(QueueError::Connection)?;
+    pub(super) fn connect_all(run_dir: &Path, store: StoreKind) -> Result<Vec<Self>, QueueError> {
+        let servers = supervisor::servers(run_dir).map_err(QueueError::Connection)?;
         let mut clients = Vec::new();
-        for name in names {
-            if let Some(stream) = supervisor::connect(run_dir, &name).map_err(QueueError::Connection)? {
-                clients.push(Self { stream, next_request: 0 });
+        for server in servers {
+            let connected = supervisor::connect(run_dir, &server).map_err(QueueError::Connection)?;
+            match connected {
+                Some(_) if server.store != store => {
+                    return Err(QueueError::OtherStore { wanted: store, running: server.store });
+                }
+                Some(stream) => {
+                    stream.set_read_timeout(Some(SOON)).map_err(QueueError::Connection)?;
+                    clients.push(Self { stream, next_request: 0 });
+                }
+                None => {}
             }
         }
         Ok(clients)
@@ -102,22 +116,38 @@ impl Client {
         }
     }
 
+    /// The answer to a request that is answered soon unless something is wrong with the server.
+    fn receive_soon(&mut self) -> Result<Frame, QueueError> {
+        match self.receive() {
+            Err(QueueError::Connection(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(QueueError::NoAnswer { seconds: SOON.as_secs() })
+            }
+            answer => answer,
+        }
+    }
+
     /// Sends a batch and waits until it is durable.
     pub(super) fn enqueue(&mut self, body: Vec<u8>) -> Result<(), QueueError> {
         self.send(Kind::Enqueue, body)?;
-        let frame = self.receive()?;
+        let frame = self.receive_soon()?;
         acknowledged(&frame)
     }
 
     /// Waits for the end of the invocation that was enqueued last with the wait flag.
-    pub(super) fn wait(&mut self) -> Result<Completion, QueueError> {
-        let frame = self.receive()?;
-        completion(&frame)
+    pub(super) fn wait(&mut self, observe: &mut dyn FnMut(Waiting)) -> Result<Completion, QueueError> {
+        self.stream.set_read_timeout(None).map_err(QueueError::Connection)?;
+        loop {
+            let frame = self.receive()?;
+            if frame.kind != Kind::Attempt {
+                return completion(&frame);
+            }
+            observe(Waiting::Failed(failed_attempt(&frame)?));
+        }
     }
 
     pub(super) fn cancel(&mut self, id: InvocationId) -> Result<bool, QueueError> {
         self.send(Kind::Cancel, id.as_u128().to_be_bytes().to_vec())?;
-        let frame = self.receive()?;
+        let frame = self.receive_soon()?;
         match acknowledged(&frame) {
             Ok(()) => Ok(true),
             Err(QueueError::UnknownId(_)) => Ok(false),
@@ -127,7 +157,7 @@ impl Client {
 
     pub(super) fn figures(&mut self) -> Result<ServerFigures, QueueError> {
         self.send(Kind::Status, Vec::new())?;
-        let frame = self.receive()?;
+        let frame = self.receive_soon()?;
         serde_json::from_slice(&frame.body).map_err(|error| QueueError::Server(error.to_string()))
     }
 }
@@ -145,6 +175,11 @@ pub(super) fn acknowledged(frame: &Frame) -> Result<(), QueueError> {
         Reason::Unavailable => QueueError::Unavailable(refusal.message),
         Reason::Failed | Reason::Malformed => QueueError::Server(refusal.message),
     })
+}
+
+/// What an `Attempt` frame says.
+pub(super) fn failed_attempt(frame: &Frame) -> Result<FailedAttempt, QueueError> {
+    serde_json::from_slice(&frame.body).map_err(|error| QueueError::Server(error.to_string()))
 }
 
 /// The completion in a `Finished` frame; the error another frame stands for.

@@ -12,7 +12,7 @@ use wasmq_core::{DeadTask, InvocationId, TaskName};
 use super::retry::{Component, How, Refused, Retried, RetryReport, unknown};
 use super::{Inner, QueueError};
 use crate::clock;
-use crate::dlq::{Counts, Cursor, Filter, Group, RemovalReason, Standing};
+use crate::dlq::{Counts, Cursor, Damage, Filter, Group, RemovalReason, Standing};
 use crate::store::StoreKind;
 
 /// How many dead tasks are read, retried or deleted at once.
@@ -191,6 +191,19 @@ impl DeadTasks {
     pub fn find(&self, id: &str) -> Result<InvocationId, QueueError> {
         self.inner.dlq.end()?;
         self.inner.find_id(id)
+    }
+
+    /// Damaged places in the files of the dead letter queue, a sentence each. What lies around them is read.
+    ///
+    /// # Errors
+    /// As [`DeadTasks::latest`].
+    pub fn damage(&self) -> Result<Vec<String>, QueueError> {
+        let sentence = |place: Damage| {
+            let path = place.path.display();
+            let (line, offset, reason) = (place.line, place.offset, place.reason);
+            format!("{path}, line {line}, offset {offset}: a damaged line, {reason}; the others are read")
+        };
+        Ok(self.inner.dlq.damage()?.into_iter().map(sentence).collect())
     }
 
     /// Counts by task and verdict.

@@ -33,6 +33,8 @@ pub struct Deployment {
     pub digest: Digest,
     /// Whether the same bytes with the same settings were deployed before.
     pub unchanged: bool,
+    /// Whether a version had the component already, but its file was missing or damaged.
+    pub repaired: bool,
     /// Whether the version is current now.
     pub active: bool,
     /// What was current before.
@@ -56,7 +58,8 @@ impl Queue {
         let inspection = inspect(component)?;
         let inner = &self.inner;
         self.make_directories()?;
-        inner.registry.store_component(component, &inspection.digest)?;
+        let known = inner.registry.tasks()?.has_component(&inspection.digest);
+        let written = inner.registry.store_component(component, &inspection.digest)?;
         let stopwatch = Stopwatch::start();
         let mut load = || Ok(component.to_vec());
         inner
@@ -76,6 +79,7 @@ impl Queue {
             version: deployed.number,
             digest: inspection.digest,
             unchanged: deployed.unchanged,
+            repaired: known && written,
             active: deployed.current == Some(deployed.number),
             previous: deployed.current_before,
             shape: inspection.shape,

@@ -8,13 +8,13 @@ use std::num::NonZeroU32;
 use wasmq_core::invocation::{MAX_PRIORITY, Pin, check_metadata};
 use wasmq_core::{Invocation, InvocationId, TaskName, Timestamp};
 
-use super::client::{Client, completion};
+use super::client::{Client, completion, failed_attempt};
 use super::{Inner, Queue, QueueError};
 use crate::clock;
 use crate::registry::Tasks;
 use crate::store::StoreKind;
 use crate::wire::{EnqueueBody, Frame, Kind};
-use crate::worker::{Completion, EmbeddedWorker, WorkerConfig};
+use crate::worker::{Completion, EmbeddedWorker, FailedAttempt, WorkerConfig};
 
 /// A frame to a server is sent when it has grown to this, in bytes.
 const FRAME_BYTES: usize = 4 << 20;
@@ -38,6 +38,15 @@ pub struct NewInvocation {
     pub max_attempts: Option<NonZeroU32>,
     /// Key-value pairs handed to the task.
     pub metadata: Vec<(String, String)>,
+}
+
+/// What happens to an invocation that is waited for, before its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waiting {
+    /// It is safe, under this id.
+    Accepted(InvocationId),
+    /// An attempt failed, and another will follow.
+    Failed(FailedAttempt),
 }
 
 impl NewInvocation {
@@ -68,7 +77,7 @@ impl Queue {
         let tasks = self.inner.registry.tasks()?;
         let checked = new.into_iter().map(|one| self.inner.check(one, &tasks)).collect::<Result<Vec<_>, _>>()?;
         let ids = checked.iter().map(|(invocation, _)| invocation.id).collect();
-        match self.inner.clients.take(&self.inner.layout.run())? {
+        match self.inner.clients.take(&self.inner.layout.run(), self.inner.options.store)? {
             Some(client) => self.inner.enqueue_through(client, &checked)?,
             None if self.inner.options.store == StoreKind::None => return Err(self.inner.no_server()),
             None => self.inner.enqueue_outside(&checked)?,
@@ -76,34 +85,42 @@ impl Queue {
         Ok(ids)
     }
 
-    /// Enqueues one invocation and waits for its end, over all its attempts. `accepted` is told the id
-    /// as soon as the invocation is safe. Without a server it is run inside this process, and SIGTERM
-    /// or SIGINT meanwhile puts an unfinished attempt back without counting it.
+    /// Enqueues one invocation and waits for its end, over all its attempts. `observe` is told when it is
+    /// safe, and of every attempt that fails and is followed by another. Without a server it is run inside
+    /// this process; see [`Options::on_signals`](super::Options::on_signals).
     ///
     /// # Errors
-    /// As [`Queue::enqueue`]; and when the server goes away while it is waited for. The invocation
-    /// then goes on without the waiter.
+    /// As [`Queue::enqueue`]; and [`QueueError::Left`] when the server goes away while it is waited for. The
+    /// invocation then goes on without the waiter.
     pub fn enqueue_and_wait(
         &self,
         new: NewInvocation,
-        accepted: &mut dyn FnMut(InvocationId),
+        observe: &mut dyn FnMut(Waiting),
     ) -> Result<Completion, QueueError> {
         let (invocation, payload) = self.inner.check(new, &self.inner.registry.tasks()?)?;
-        let mut accepted = || accepted(invocation.id);
+        let id = invocation.id;
         let mut body = EnqueueBody::new(true);
         body.push(&invocation, &payload);
         let body = body.finish();
-        match Client::connect_any(&self.inner.layout.run())? {
+        match Client::connect_any(&self.inner.layout.run(), self.inner.options.store)? {
             Some(mut client) => match client.enqueue(body.clone()) {
                 Ok(()) => {
-                    accepted();
-                    client.wait()
+                    observe(Waiting::Accepted(id));
+                    client.wait(observe).map_err(|error| left(id, error))
                 }
-                Err(QueueError::Unavailable(_)) => self.inner.run_here(body, &mut accepted),
+                Err(QueueError::Unavailable(_)) => self.inner.run_here(id, body, observe),
                 Err(error) => Err(error),
             },
-            None => self.inner.run_here(body, &mut accepted),
+            None => self.inner.run_here(id, body, observe),
         }
+    }
+}
+
+/// An invocation that was accepted goes on when the connection to its server breaks.
+fn left(id: InvocationId, error: QueueError) -> QueueError {
+    match error {
+        QueueError::Connection(source) => QueueError::Left { id, source },
+        other => other,
     }
 }
 
@@ -178,7 +195,12 @@ impl Inner {
     }
 
     /// Runs one invocation in this process, to its end.
-    fn run_here(&self, body: Vec<u8>, accepted: &mut dyn FnMut()) -> Result<Completion, QueueError> {
+    fn run_here(
+        &self,
+        id: InvocationId,
+        body: Vec<u8>,
+        observe: &mut dyn FnMut(Waiting),
+    ) -> Result<Completion, QueueError> {
         self.make_directories()?;
         let config = WorkerConfig {
             data_dir: self.options.data_dir.clone(),
@@ -187,9 +209,10 @@ impl Inner {
             concurrency: 1,
             grace_ms: EMBEDDED_GRACE_MS,
         };
-        let worker = EmbeddedWorker::start(config).map_err(|error| QueueError::Worker(error.to_string()))?;
+        let worker = EmbeddedWorker::start(config, self.options.on_signals)
+            .map_err(|error| QueueError::Worker(error.to_string()))?;
         worker.send(Frame::new(Kind::Enqueue, 1, body));
-        let ended = wait_for_end(&worker, accepted);
+        let ended = wait_for_end(&worker, id, observe);
         let stopped = worker.stop();
         match (ended, stopped) {
             (Ok(completion), _) => Ok(completion),
@@ -199,11 +222,16 @@ impl Inner {
     }
 }
 
-fn wait_for_end(worker: &EmbeddedWorker, accepted: &mut dyn FnMut()) -> Result<Completion, QueueError> {
+fn wait_for_end(
+    worker: &EmbeddedWorker,
+    id: InvocationId,
+    observe: &mut dyn FnMut(Waiting),
+) -> Result<Completion, QueueError> {
     while let Some(frame) = worker.next_answer() {
         match frame.kind {
             Kind::Figures => {}
-            Kind::Ack => accepted(),
+            Kind::Ack => observe(Waiting::Accepted(id)),
+            Kind::Attempt => observe(Waiting::Failed(failed_attempt(&frame)?)),
             _ => return completion(&frame),
         }
     }

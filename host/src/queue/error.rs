@@ -11,6 +11,7 @@ use crate::dlq::DlqError;
 use crate::journal::JournalError;
 use crate::registry::{RegistryError, Unresolved};
 use crate::runtime::Rejection;
+use crate::store::StoreKind;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +109,28 @@ pub enum QueueError {
     /// The connection to a server broke.
     #[error("the connection to the server broke; what it had acknowledged is safe")]
     Connection(#[source] std::io::Error),
+    /// The connection broke while the end of an invocation was awaited.
+    #[error("the connection to the server broke while {id} was waited for; it is safe and goes on without the waiter")]
+    Left {
+        /// The invocation.
+        id: InvocationId,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A server is there and does not answer.
+    #[error("the server has not answered for {seconds} s; whether it did what was asked is not known")]
+    NoAnswer {
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The server on the data directory has another store than this call was told.
+    #[error("the server there has the store {}, but the store {} was asked for", running.word(), wanted.word())]
+    OtherStore {
+        /// What this call was told.
+        wanted: StoreKind,
+        /// What the server has.
+        running: StoreKind,
+    },
     /// The worker inside this process failed.
     #[error("the worker failed: {0}")]
     Worker(String),

@@ -14,6 +14,9 @@ use crate::journal::{self, Counts, LiveEntry, Snapshot};
 use crate::store::StoreKind;
 use crate::supervisor::ServerFigures;
 
+/// A worker that has said nothing for so long is a problem. They speak several times a second.
+const SILENCE_MS: u64 = 2000;
+
 /// Which live invocations to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LiveFilter {
@@ -123,6 +126,14 @@ impl Queue {
     pub fn status(&self) -> Result<Status, QueueError> {
         let inner = &self.inner;
         let mut status = Status { servers: inner.servers()?, ..Status::default() };
+        let workers = status.servers.iter().flat_map(|server| &server.workers);
+        status.problems.extend(workers.filter(|worker| worker.alive && worker.silent_ms > SILENCE_MS).map(|worker| {
+            format!(
+                "the worker with pid {} has said nothing for {} s: it was stopped, or waits for its disk",
+                worker.figures.pid,
+                worker.silent_ms / 1000
+            )
+        }));
         if inner.options.store == StoreKind::None {
             for server in &status.servers {
                 server.workers.iter().for_each(|worker| add(&mut status.counts, &worker.figures.counts));
@@ -137,7 +148,7 @@ impl Queue {
             count(status.by_task.entry(live.entry.invocation.task.clone()).or_default(), &phase);
         }
         status.free_logs = snapshot.free_logs;
-        status.problems = snapshot.problems;
+        status.problems.extend(snapshot.problems);
         status.problems.extend(inner.registry.tasks().err().map(|error| error.to_string()));
         if !inner.exists()? {
             status.problems.push(format!(
@@ -145,16 +156,7 @@ impl Queue {
                 inner.layout.root().display()
             ));
         }
-        let damaged = inner.dlq.damage()?;
-        status.problems.extend(damaged.iter().map(|place| {
-            format!(
-                "{}, line {}, offset {}: a damaged line, {}; the others are read",
-                place.path.display(),
-                place.line,
-                place.offset,
-                place.reason
-            )
-        }));
+        status.problems.extend(self.dead_tasks().damage()?);
         status.dead = Some(inner.dlq.counts()?.total);
         Ok(status)
     }
@@ -209,7 +211,7 @@ impl Queue {
             Err(_) if inner.options.store == StoreKind::None => return Err(QueueError::NotAnId(id.to_owned())),
             Err(_) => inner.find_id(id)?,
         };
-        let mut clients = Client::connect_all(&inner.layout.run())?;
+        let mut clients = Client::connect_all(&inner.layout.run(), inner.options.store)?;
         for client in &mut clients {
             if client.cancel(id)? {
                 return Ok(id);
@@ -235,7 +237,7 @@ impl Inner {
     }
 
     fn servers(&self) -> Result<Vec<ServerFigures>, QueueError> {
-        Client::connect_all(&self.layout.run())?.iter_mut().map(Client::figures).collect()
+        Client::connect_all(&self.layout.run(), self.options.store)?.iter_mut().map(Client::figures).collect()
     }
 
     /// Takes the log over that holds the invocation, ends it there, and lets go again.

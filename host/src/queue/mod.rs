@@ -55,10 +55,10 @@ pub use crate::registry::{Task, Unresolved, Version};
 pub use crate::runtime::{Inspection, MAX_COMPONENT_BYTES, Rejection, Shape, inspect};
 pub use crate::store::{Fsync, StoreKind};
 pub use crate::supervisor::{ServerFigures, WorkerStatus};
-pub use crate::worker::Completion;
+pub use crate::worker::{Completion, FailedAttempt};
 pub use dead::{DeadEntry, DeadIter, DeadTasks, DeleteReport, Selection};
 pub use deploy::{DeployRequest, Deployment};
-pub use enqueue::NewInvocation;
+pub use enqueue::{NewInvocation, Waiting};
 pub use error::QueueError;
 pub use live::{Live, LiveFilter, LivePhase, Shown, Status};
 pub use once::{OnceRequest, run_once};
@@ -79,6 +79,9 @@ pub struct Options {
     pub fsync: Fsync,
     /// The largest payload, in bytes.
     pub payload_limit: u64,
+    /// Whether SIGTERM and SIGINT put back what [`Queue::enqueue_and_wait`] runs inside this process. For
+    /// programs that leave these signals to wasmq, as its own command line does; the handlers stay.
+    pub on_signals: bool,
 }
 
 impl Options {
@@ -89,6 +92,7 @@ impl Options {
             store: StoreKind::Dir,
             fsync: Fsync::Always,
             payload_limit: wasmq_core::invocation::DEFAULT_PAYLOAD_BYTES,
+            on_signals: false,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! when the task could not. `deterministic` is claimed for traps and limits alone, and only when
 //! nothing was observed that can differ between attempts. Every text is capped by the report types.
 
+use wasmq_core::bytes::exact_size;
 use wasmq_core::report::{FailureReport, Problem};
 use wasmq_core::{Millis, TrapCode, TrapInfo, Verdict};
 use wasmtime::{Trap, WasmBacktrace};
@@ -59,12 +60,13 @@ fn find(ended: Ended, state: &State, limits: &Limits) -> Finding {
     match ended {
         Ended::Failed(failure) => in_own_words(failure),
         Ended::Output(output) => {
-            let message = format!("the output has {} bytes, the limit is {}", output.len(), limits.output_bytes);
+            let message =
+                format!("the output has {} bytes, the limit is {}", output.len(), exact_size(limits.output_bytes));
             Finding::new(Verdict::OutputLimit, &message)
         }
         Ended::Exited(code) => exited(code, state),
         Ended::TimedOut => {
-            Finding::new(Verdict::Timeout, &format!("the attempt had not ended after {} ms", limits.timeout.0))
+            Finding::new(Verdict::Timeout, &format!("the attempt had not ended after {}", limits.timeout))
         }
         Ended::Stopped(error) => stopped(&error, state),
         Ended::NotInstantiated(error) => not_instantiated(&error, state),
@@ -104,7 +106,7 @@ fn stopped(error: &wasmtime::Error, state: &State) -> Finding {
         return exited(code, state);
     }
     if let Some(too_large) = error.downcast_ref::<OutputTooLarge>() {
-        let message = format!("the output has more bytes than the limit of {}", too_large.limit_bytes);
+        let message = format!("the output is larger than the limit of {}", exact_size(too_large.limit_bytes as u64));
         return Finding::new(Verdict::OutputLimit, &message);
     }
     if error.root_cause().to_string().ends_with(TOO_MUCH_AT_ONCE) {
@@ -130,8 +132,8 @@ fn overrule(mut finding: Finding, state: &State) -> Finding {
     let would_retry = matches!(finding.verdict, Verdict::ErrorRetryable | Verdict::ErrorRetryAfter);
     if let (true, Some(refusal)) = (helpless, state.limiter.refusal()) {
         let wish = if refusal.initial { "needs at least" } else { "wanted" };
-        let (wanted, limit) = (refusal.wanted_bytes, state.limiter.limit_bytes());
-        let message = format!("the task {wish} {wanted} bytes of memory, the limit is {limit}");
+        let (wanted, limit) = (exact_size(refusal.wanted_bytes as u64), exact_size(state.limiter.limit_bytes() as u64));
+        let message = format!("the task {wish} {wanted} of memory, the limit is {limit}");
         finding.verdict = Verdict::MemoryLimit;
         finding.problem = Problem::new("memory-limit", &message, last_words(state).as_deref());
     } else if let (true, Some(what)) = (helpless || would_retry, state.denied) {

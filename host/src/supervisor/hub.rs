@@ -30,6 +30,9 @@ const HAND_OVER_PAUSE: Duration = Duration::from_millis(300);
 /// The most invocations of one hand-over.
 const HAND_OVER_MOST: u64 = 20_000;
 
+/// A worker that has said nothing for so long gets nothing more while there are others.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// The request number of all hand-overs; those of clients begin with 1.
 const HAND_OVER_REQUEST: u64 = 0;
 
@@ -52,6 +55,7 @@ pub(super) enum Event {
     FromWorker(Incarnation, Frame),
     WorkerGone(Incarnation, String),
     Restart(usize),
+    Tick,
     Stop,
     OutOfPatience,
 }
@@ -74,6 +78,9 @@ pub struct WorkerStatus {
     pub alive: bool,
     /// How often it was started again.
     pub restarts: u64,
+    /// How long ago it said anything, in milliseconds. Workers say something several times a second.
+    #[serde(default)]
+    pub silent_ms: u64,
     /// Its own last figures.
     pub figures: WorkerFigures,
 }
@@ -84,6 +91,10 @@ struct Slot {
     started: Stopwatch,
     pause: Duration,
     figures: WorkerFigures,
+    /// When it said something last.
+    heard: Stopwatch,
+    /// Its silence was logged.
+    missed: bool,
     /// Invocations routed here since the last figures.
     routed: u64,
     /// When it was last asked to hand work over.
@@ -93,9 +104,17 @@ struct Slot {
 }
 
 impl Slot {
+    fn load(&self) -> u64 {
+        self.figures.counts.ready + self.figures.counts.running + self.routed
+    }
+
     fn is_idle(&self) -> bool {
-        let counts = self.figures.counts;
-        self.worker.is_some() && counts.ready + counts.running + self.routed == 0 && !self.figures.log.is_empty()
+        self.worker.is_some() && self.load() == 0 && !self.is_silent() && !self.figures.log.is_empty()
+    }
+
+    /// Stopped by somebody, or held up by its disk: others take what comes in.
+    fn is_silent(&self) -> bool {
+        self.heard.elapsed() > SILENCE
     }
 }
 
@@ -143,6 +162,8 @@ impl Hub {
                 started: Stopwatch::start(),
                 pause: RESTART_PAUSE.0,
                 figures: WorkerFigures::default(),
+                heard: Stopwatch::start(),
+                missed: false,
                 routed: 0,
                 asked_to_hand_over: None,
                 backlog_since: None,
@@ -166,6 +187,7 @@ impl Hub {
                 Event::FromWorker(incarnation, frame) => self.worker_says(incarnation, frame),
                 Event::WorkerGone(incarnation, status) => self.worker_gone(incarnation, &status),
                 Event::Restart(slot) => self.start_worker(slot),
+                Event::Tick => self.notice_silence(),
                 Event::Stop => self.stop(),
                 Event::OutOfPatience => self.kill_all(),
             }
@@ -182,6 +204,8 @@ impl Hub {
         let Some(slot) = self.slots.get_mut(index) else { return };
         slot.life += 1;
         slot.started = Stopwatch::start();
+        slot.heard = Stopwatch::start();
+        slot.missed = false;
         slot.routed = 0;
         let incarnation = Incarnation { slot: index, life: slot.life };
         match children::start(&self.options, incarnation, self.events.clone()) {
@@ -254,11 +278,12 @@ impl Hub {
 
     fn route_enqueue(&mut self, client: ClientId, frame: Frame) {
         let (invocations, waits) = batch_facts(&frame.body);
-        let least =
-            self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.worker.is_some()).min_by_key(|(_, slot)| {
-                let counts = slot.figures.counts;
-                counts.ready + counts.running + slot.routed
-            });
+        let least = self
+            .slots
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, slot)| slot.worker.is_some())
+            .min_by_key(|(_, slot)| (slot.is_silent(), slot.load()));
         let Some((index, slot)) = least else {
             self.answer(
                 client,
@@ -287,6 +312,10 @@ impl Hub {
             let _ = worker.frames.send(Frame::new(frame.kind, self.next_request, frame.body.clone()));
             asked += 1;
         }
+        if asked == 0 {
+            let message = "no worker is running at the moment; nothing was cancelled";
+            return self.answer(client, Frame::refused(frame.request, Reason::Unavailable, message));
+        }
         let pending = Pending { client, request: frame.request, slot: usize::MAX, waits: false, asked };
         self.pending.insert(self.next_request, pending);
     }
@@ -295,6 +324,10 @@ impl Hub {
         let Some(slot) = self.slots.get_mut(incarnation.slot).filter(|slot| slot.life == incarnation.life) else {
             return;
         };
+        slot.heard = Stopwatch::start();
+        if std::mem::take(&mut slot.missed) {
+            tracing::info!(slot = incarnation.slot, "the worker says something again");
+        }
         if frame.kind == Kind::Figures {
             if let Ok(figures) = serde_json::from_slice(&frame.body) {
                 slot.figures = figures;
@@ -316,7 +349,7 @@ impl Hub {
             return;
         }
         let (client, request) = (pending.client, pending.request);
-        let more_follows = frame.kind == Kind::Ack && pending.waits;
+        let more_follows = frame.kind == Kind::Attempt || (frame.kind == Kind::Ack && pending.waits);
         if !more_follows {
             self.pending.remove(&frame.request);
         }
@@ -351,6 +384,21 @@ impl Hub {
         }
     }
 
+    fn notice_silence(&mut self) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if let Some(worker) = &slot.worker
+                && slot.is_silent()
+                && !std::mem::replace(&mut slot.missed, true)
+            {
+                tracing::warn!(
+                    slot = index,
+                    pid = worker.pid,
+                    "a worker says nothing: it was stopped, or waits for its disk; others take what comes in"
+                );
+            }
+        }
+    }
+
     fn answer(&self, client: ClientId, frame: Frame) {
         if let Some(outbox) = self.clients.get(&client) {
             let _ = outbox.send(frame);
@@ -361,6 +409,7 @@ impl Hub {
         let workers = self.slots.iter().map(|slot| WorkerStatus {
             alive: slot.worker.is_some(),
             restarts: slot.life.saturating_sub(1),
+            silent_ms: u64::try_from(slot.heard.elapsed().as_millis()).unwrap_or(u64::MAX),
             figures: slot.figures.clone(),
         });
         ServerFigures { pid: std::process::id(), since: self.since, workers: workers.collect() }

@@ -10,7 +10,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wasmq_wal::disk::{Disk as _, RealDisk};
 
 use super::hub::{ClientId, Event};
-use super::socket;
+use super::socket::{self, ServerSocket};
+use crate::store::StoreKind;
 use crate::wire::Frame;
 
 /// The socket file of a running server.
@@ -25,18 +26,28 @@ impl Listening {
 }
 
 /// Starts to accept. Sockets that dead servers left behind are removed on the way.
-pub(super) fn listen(dir: &Path, events: UnboundedSender<Event>) -> io::Result<Listening> {
+///
+/// # Errors
+/// `AlreadyExists` when a server with another store runs in the same place.
+pub(super) fn listen(dir: &Path, store: StoreKind, events: UnboundedSender<Event>) -> io::Result<Listening> {
     RealDisk.create_dir_all(dir)?;
-    for name in socket::servers(dir)? {
-        if let Ok(None) = socket::connect(dir, &name) {
-            let _ = RealDisk.remove(&dir.join(name));
+    for server in socket::servers(dir)? {
+        match socket::connect(dir, &server) {
+            Ok(None) => drop(RealDisk.remove(&dir.join(server.name))),
+            Ok(Some(_)) if server.store != store => return Err(other_store(server.store)),
+            _ => {}
         }
     }
-    let name = socket::new_name();
+    let ServerSocket { name, .. } = ServerSocket::new(store);
     let short = socket::short_path(dir, &name)?;
     let listener = UnixListener::bind(&short.path)?;
     tokio::spawn(accept(listener, events));
     Ok(Listening { path: dir.join(name) })
+}
+
+fn other_store(running: StoreKind) -> io::Error {
+    let message = format!("a server with the store {} runs there already; stop it first", running.word());
+    io::Error::new(io::ErrorKind::AlreadyExists, message)
 }
 
 async fn accept(listener: UnixListener, events: UnboundedSender<Event>) {

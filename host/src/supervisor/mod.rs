@@ -60,9 +60,10 @@ pub fn serve(options: ServeOptions, ready: impl FnOnce()) -> Result<(), ServeErr
     tokio.block_on(async {
         let (events, inbox) = tokio::sync::mpsc::unbounded_channel();
         let run_dir = crate::store::Layout::new(&options.worker.data_dir).run();
-        let listening =
-            listener::listen(&run_dir, events.clone()).map_err(|source| ServeError::Listen { dir: run_dir, source })?;
+        let listening = listener::listen(&run_dir, options.worker.store, events.clone())
+            .map_err(|source| ServeError::Listen { dir: run_dir, source })?;
         tokio::spawn(signals(events.clone()));
+        tokio::spawn(ticks(events.clone()));
         let mut hub = Hub::new(options, events);
         hub.start_workers();
         ready();
@@ -90,5 +91,17 @@ async fn signals(events: tokio::sync::mpsc::UnboundedSender<Event>) {
     }
 }
 
+/// Lets the hub notice what does not happen.
+async fn ticks(events: tokio::sync::mpsc::UnboundedSender<Event>) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        if events.send(Event::Tick).is_err() {
+            return;
+        }
+    }
+}
+
+/// How often the hub looks for workers that say nothing.
+const TICK: Duration = Duration::from_secs(1);
 /// How long after the grace time a worker that does not end is killed.
 const PATIENCE: Duration = Duration::from_secs(5);

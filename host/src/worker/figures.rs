@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use wasmq_core::report::FailureReport;
-use wasmq_core::{Digest, InvocationId, Verdict, VersionNumber};
+use wasmq_core::{Digest, InvocationId, Timestamp, Verdict, VersionNumber};
 
 use crate::journal::Counts;
 
@@ -24,6 +24,21 @@ pub struct WorkerFigures {
     /// The last failure to write the dead letter queue, while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dlq_error: Option<String>,
+}
+
+/// A failed attempt that will be followed by another, as whoever waits for the end is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// How many there may be.
+    pub max_attempts: u32,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// The first line of what was wrong.
+    pub summary: String,
+    /// When the next attempt is due.
+    pub next_at: Timestamp,
 }
 
 /// How an invocation that somebody waited for came to its end.

@@ -15,7 +15,7 @@ use crate::journal::{JournalError, LiveStore};
 use crate::wire::{EnqueueReader, Frame, Kind, Reason};
 
 /// How many invocations are taken in before other things have their turn.
-const SLICE: usize = 64;
+const SLICE: usize = 256;
 
 /// An enqueue that is being taken in.
 pub(super) struct Batch {
@@ -53,7 +53,7 @@ impl Keeper {
             Kind::HandOver => return self.hand_over(&frame),
             Kind::Adopt => self.more_to_adopt = true,
             Kind::Status => self.tell_figures(),
-            Kind::Ack | Kind::Refused | Kind::Finished | Kind::Figures => {}
+            Kind::Ack | Kind::Refused | Kind::Finished | Kind::Figures | Kind::Attempt => {}
         }
         Ok(())
     }
@@ -77,7 +77,13 @@ impl Keeper {
     /// Takes the next few invocations of the batches that wait. A long batch is taken in over several turns,
     /// so that places that become free meanwhile are filled.
     pub(super) fn take_slice(&mut self) -> Result<(), JournalError> {
-        for _ in 0..SLICE {
+        // A worker takes in a little more than it has just finished, so that a flood of short tasks neither
+        // stops the work nor piles up in memory. While attempts are long, nothing is held back.
+        let slice = match std::mem::take(&mut self.finished_in_turn) {
+            0 => SLICE,
+            finished => (finished + finished / 4 + 1).min(SLICE),
+        };
+        for _ in 0..slice {
             let Some(batch) = self.intake.front_mut() else { return Ok(()) };
             let taken = match batch.reader.next() {
                 Ok(Some((invocation, payload))) => {
@@ -110,7 +116,7 @@ impl Keeper {
         match trouble {
             Trouble::Malformed(message) => self.refuse(batch.request, Reason::Malformed, message),
             Trouble::Journal(error) if error.is_no_space() => {
-                let message = format!("the disk is full ({error}); enqueueing works again as soon as there is room");
+                let message = format!("{error}; enqueueing works again as soon as there is room");
                 self.refuse(batch.request, Reason::NoSpace, message);
             }
             Trouble::Journal(error) => {

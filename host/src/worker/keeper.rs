@@ -32,6 +32,8 @@ const LOOK_AROUND: Duration = Duration::from_millis(200);
 const REPAIR_LOOK: Duration = Duration::from_secs(5);
 /// How long a change may wait for a sync when nobody waits for it.
 const LAZY_COMMIT: Duration = Duration::from_millis(20);
+/// How long a worker without a free place waits for an attempt to end before it takes in more.
+const INTAKE_PAUSE: Duration = Duration::from_micros(200);
 /// The shortest time between two tellings of the figures that nobody asked for.
 const TELL_PAUSE: Duration = Duration::from_millis(5);
 /// The most messages that one turn takes.
@@ -92,6 +94,8 @@ pub(super) struct Keeper {
     /// Started, and handed to the executor after the next flush.
     pub(super) starting: Vec<Dispatch>,
     pub(super) waiters: IdMap<u64>,
+    /// Attempts that ended since the last slice was taken in.
+    pub(super) finished_in_turn: usize,
     /// Enqueues that are not taken in completely yet.
     pub(super) intake: VecDeque<Batch>,
     /// Answers that wait for the next commit.
@@ -159,8 +163,11 @@ impl Keeper {
     /// How long the keeper may sleep when no message comes.
     fn patience(&self, dirty: bool) -> Duration {
         let until_due = self.live.next_due().map(|due| due.since(clock::now()).to_std());
-        let longest = if self.more_to_adopt || !self.intake.is_empty() {
+        let is_full = self.running.len() >= self.options.concurrency;
+        let longest = if self.more_to_adopt || (!self.intake.is_empty() && !is_full) {
             Duration::ZERO
+        } else if !self.intake.is_empty() {
+            INTAKE_PAUSE
         } else if dirty {
             LAZY_COMMIT
         } else {

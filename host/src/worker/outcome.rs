@@ -7,10 +7,12 @@ use wasmq_core::bytes::cap_text;
 use wasmq_core::event::{Exhausted, Outcome as End};
 use wasmq_core::report::{FailureReport, MAX_SUMMARY_BYTES};
 use wasmq_core::retry::{Decision, Outcome, decide};
-use wasmq_core::{Attempt, AttemptReport, DeadTask, FollowUp, Invocation, InvocationId, Settings, Usage, Verdict};
+use wasmq_core::{
+    Attempt, AttemptReport, DeadTask, FollowUp, Invocation, InvocationId, Settings, Timestamp, Usage, Verdict,
+};
 
 use super::executor::{End as AttemptEnd, Finished};
-use super::figures::Completion;
+use super::figures::{Completion, FailedAttempt};
 use super::keeper::{Keeper, Running};
 use super::undertaker::{BATCH, Buried, PAUSE};
 use crate::clock::{self, Stopwatch};
@@ -26,6 +28,7 @@ impl Keeper {
             return Ok(());
         }
         let Some(running) = self.running.remove(&id) else { return Ok(()) };
+        self.finished_in_turn += 1;
         if running.cancelled {
             return self.end_cancelled(id);
         }
@@ -63,7 +66,7 @@ impl Keeper {
         let mut invocation = Invocation::new(follow_up.id, follow_up.task, now);
         invocation.due_at = now.after(follow_up.delay);
         invocation.metadata = follow_up.metadata;
-        self.live.enqueue(invocation, &follow_up.payload).map(|_| ())
+        self.live.follow_up(invocation, &follow_up.payload).map(|_| ())
     }
 
     fn failed(&mut self, id: InvocationId, running: &Running, report: AttemptReport) -> Result<(), JournalError> {
@@ -85,7 +88,11 @@ impl Keeper {
         let attempt = ended(running, report.verdict, &failure);
         tracing::debug!(%id, attempt = attempt.number, verdict = %attempt.verdict, ?decision, "an attempt failed");
         match decision {
-            Decision::Again(delay) => self.live.retry(id, attempt.ended_at.after(delay), attempt),
+            Decision::Again(delay) => {
+                let next_at = attempt.ended_at.after(delay);
+                self.tell_waiter(id, &attempt, max_attempts, next_at);
+                self.live.retry(id, next_at, attempt)
+            }
             Decision::AwaitDeploy => {
                 self.live.released(id)?;
                 self.components.broke(running.digest, &failure.problem.message);
@@ -95,6 +102,18 @@ impl Keeper {
                 self.give_up(id, attempt, failure, report.usage, &running.settings, max_attempts)
             }
         }
+    }
+
+    fn tell_waiter(&mut self, id: InvocationId, attempt: &Attempt, max_attempts: u32, next_at: Timestamp) {
+        let Some(request) = self.waiters.get(&id) else { return };
+        let failed = FailedAttempt {
+            attempt: attempt.number,
+            max_attempts,
+            verdict: attempt.verdict.clone(),
+            summary: attempt.summary.clone(),
+            next_at,
+        };
+        self.answers.push(Frame::json(Kind::Attempt, *request, &failed));
     }
 
     /// Records that an invocation is given up; the undertaker gets it after the commit.

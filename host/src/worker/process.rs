@@ -92,15 +92,18 @@ pub struct EmbeddedWorker {
 }
 
 impl EmbeddedWorker {
-    /// Starts it.
+    /// Starts it. With `on_signals`, SIGTERM and SIGINT drain it from now on, and end the process when it
+    /// has ended.
     ///
     /// # Errors
-    /// When the thread cannot be started.
-    pub fn start(config: WorkerConfig) -> Result<Self, WorkerError> {
+    /// When a thread cannot be started.
+    pub fn start(config: WorkerConfig, on_signals: bool) -> Result<Self, WorkerError> {
         let (commands, inbox) = channel();
         let (replies, answers) = channel();
         let (to_keeper, on_signal) = (commands.clone(), commands.clone());
-        spawn("signals", move || drain_on_signal(&on_signal))?;
+        if on_signals {
+            spawn("signals", move || drain_on_signal(&on_signal))?;
+        }
         let thread = spawn("worker", move || run_keeper(&config, &to_keeper, &inbox, replies, false))?;
         Ok(Self { commands, answers, thread })
     }
@@ -147,7 +150,7 @@ fn run_keeper(
         RuntimeOptions { cache_dir: Some(layout.cache()), max_concurrent: config.concurrency, purpose: Purpose::Serve };
     let runtime = Arc::new(Runtime::new(&runtime_options)?);
     let dlq = open_dlq(config, &disk)?;
-    let (live, log) = open_live(config, &disk, &layout)?;
+    let (live, log) = open_live(config, &disk, &layout, adopts)?;
     let helpers = start_helpers(config.concurrency, &runtime, &registry, &dlq, commands)?;
     let options = KeeperOptions {
         concurrency: config.concurrency.max(1) as usize,
@@ -169,6 +172,7 @@ fn run_keeper(
         running: Default::default(),
         starting: Vec::new(),
         waiters: Default::default(),
+        finished_in_turn: 0,
         intake: Default::default(),
         answers: Vec::new(),
         burying: Default::default(),
@@ -198,6 +202,7 @@ fn open_live(
     config: &WorkerConfig,
     disk: &Arc<dyn Disk>,
     layout: &Layout,
+    adopts: bool,
 ) -> Result<(Box<dyn LiveStore>, String), WorkerError> {
     if config.store == StoreKind::None {
         return Ok((Box::new(MemoryJournal::default()), String::new()));
@@ -208,7 +213,10 @@ fn open_live(
         Fsync::Never => Durability::Never,
     };
     let owner = format!("{WORKER}, pid {}", std::process::id());
-    let options = JournalOptions { durability, ..JournalOptions::default() };
+    // The reserve is for what is queued already, and who adopts nothing brings something new.
+    let defaults = JournalOptions::default();
+    let reserve_bytes = if adopts { defaults.reserve_bytes } else { 0 };
+    let options = JournalOptions { durability, reserve_bytes, ..defaults };
     let journal = DiskJournal::create(Arc::clone(disk), &layout.journal(), &owner, options)?;
     let log = journal.id().to_string();
     Ok((Box::new(journal), log))

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::cli::candidates::explained;
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -37,7 +38,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
                     context.out.line(line)?
                 }
             }
-            Err(error) => several.refused(id.to_string(), error.into()),
+            Err(error) => several.refused(id.to_string(), explained(error, &queue)),
         }
     }
     several.finish(context)

@@ -7,14 +7,14 @@ use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::output::paint::Tone;
 use crate::cli::output::table::{Cell, Table};
-use crate::config::close::close_names;
-use crate::config::file::FILE_VARIABLE;
-use crate::config::settings::{SETTINGS, find};
+use crate::config::settings::find;
 use crate::config::{Config, Source};
 
 /// Show every setting, its value and where it came from.
 ///
-/// Flags win over the environment, the environment over the file, the file over the default.
+/// Flags win over the environment, the environment over the file, the file over the default. The file
+/// is wasmq.toml in the current directory, or what --config or WASMQ_CONFIG names. A variable that
+/// begins with WASMQ_ and is no setting is warned of.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,10 +33,7 @@ pub struct Args {}
 /// # Errors
 /// When stdout cannot be written.
 pub fn run(context: &mut Context) -> Result<Exit, CliError> {
-    let Context { config, out } = context;
-    for note in unknown_variables() {
-        out.note(note);
-    }
+    let Context { config, out, .. } = context;
     if out.is_json() {
         for origin in &config.origins {
             let setting = find(origin.name);
@@ -57,13 +54,14 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
 }
 
 fn table(config: &Config) -> Table {
-    let mut table = Table::new(&["SETTING", "VALUE", "FROM", "MEANING"]);
+    let mut table = Table::new(&["SETTING", "VALUE", "FROM", "VARIABLE", "MEANING"]);
     for origin in &config.origins {
         let tone = if origin.source == Source::Default { Tone::Faint } else { Tone::Strong };
         table.row([
             Cell::plain(origin.name),
             Cell::new(&origin.value, tone),
             Cell::plain(&origin.source),
+            Cell::plain(find(origin.name).map_or("", |setting| setting.variable)),
             Cell::new(find(origin.name).map_or("", |setting| setting.meaning), Tone::Faint),
         ]);
     }
@@ -77,17 +75,4 @@ const fn source_word(source: &Source) -> &'static str {
         Source::Environment(_) => "environment",
         Source::Flag => "flag",
     }
-}
-
-/// A line for every variable that looks like a setting and is close to one, but is none.
-fn unknown_variables() -> Vec<String> {
-    let known = || SETTINGS.iter().map(|setting| setting.variable).chain([FILE_VARIABLE]);
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let unknown = names.filter(|name| name.starts_with("WASMQ_") && !known().any(|known| known == name));
-    unknown
-        .filter_map(|name| {
-            let close = close_names(&name, known()).first().copied()?;
-            Some(format!("the variable {name} is set and means nothing; did you mean {close}?"))
-        })
-        .collect()
 }

@@ -43,7 +43,7 @@ pub struct Args {
     pub task: TaskName,
     /// The .wasm file.
     pub file: PathBuf,
-    /// A word to remember the version by.
+    /// A word to remember the version by, in the letters of a task name.
     #[arg(long)]
     pub label: Option<Label>,
     /// Store and compile the version, but leave the current one in place.
@@ -61,13 +61,13 @@ pub struct Args {
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct LimitArgs {
     /// The longest an attempt may take, from 1ms to 24h. [default: 1m]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = LIMITS)]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, allow_hyphen_values = true, help_heading = LIMITS)]
     pub timeout: Option<Millis>,
     /// The most memory an attempt may use, from 64KiB to 4GiB. [default: 256MiB]
-    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = LIMITS)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size, allow_hyphen_values = true, help_heading = LIMITS)]
     pub memory: Option<u64>,
-    /// The largest output, up to 64MiB. [default: 16MiB]
-    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = LIMITS)]
+    /// The largest output, from 0 to 64MiB. [default: 16MiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::size, allow_hyphen_values = true, help_heading = LIMITS)]
     pub output_limit: Option<u64>,
 }
 
@@ -89,17 +89,17 @@ impl LimitArgs {
 #[command(next_help_heading = "Retries")]
 pub struct RetryArgs {
     /// Attempts including the first, from 1 to 1000. [default: 3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::max_attempts, allow_negative_numbers = true)]
     pub max_attempts: Option<u32>,
     /// The time between attempts: polynomial (attempt^4 + 10 seconds), fixed:DELAY, or
     /// exponential:BASE,FACTOR,CAP. At most 30 days. [default: polynomial]
     #[arg(long, value_name = "FORMULA", value_parser = values::backoff)]
     pub backoff: Option<Backoff>,
     /// How much of the backoff is added at random, from 0 to 1. [default: 0.25]
-    #[arg(long, value_name = "FRACTION", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FRACTION", value_parser = values::fraction, allow_hyphen_values = true)]
     pub jitter: Option<f64>,
-    /// What to do on a verdict, or on the family trap, exit or error: retry or dead. May be given
-    /// several times.
+    /// What to do on a verdict, or on the family trap, exit or error: retry or dead, such as
+    /// trap=dead or exit.64=retry. May be given several times.
     #[arg(long, value_name = "VERDICT=ACTION", value_parser = values::policy)]
     pub policy: Vec<(String, Action)>,
 }
@@ -133,6 +133,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         return Ok(Exit::Ok);
     }
     show(&deployed, &mut context.out)?;
+    if deployed.repaired {
+        context.out.note("the file of its component was missing or damaged; it is whole again");
+    }
     if !deployed.active {
         let command = format!("{} task activate {} {}", context.program(), deployed.task, deployed.version);
         context.out.next_step("it is not current; to make it so", &command);
@@ -146,6 +149,7 @@ fn as_json(deployed: &Deployment) -> serde_json::Value {
         "version": deployed.version,
         "component": deployed.digest,
         "unchanged": deployed.unchanged,
+        "repaired": deployed.repaired,
         "current": deployed.active,
         "previous": deployed.previous,
         "shape": deployed.shape.to_string(),
@@ -162,7 +166,7 @@ fn show(deployed: &Deployment, out: &mut Output) -> Result<(), CliError> {
     } else {
         paint.apply(Tone::Good, &format!("deployed {task} {version}"))
     };
-    let compiled = time::measured(deployed.compile_ms.saturating_mul(1000));
+    let compiled = time::span(Millis(deployed.compile_ms));
     out.line(format_args!("{what}  {}, ready to run after {compiled}", time::bytes(deployed.size_bytes)))?;
     out.line(paint.apply(Tone::Faint, &deployed.digest.to_string()))?;
     match deployed.previous.filter(|previous| *previous != deployed.version) {

@@ -1,22 +1,25 @@
 //! `wasmq enqueue`: durable invocations, one or many.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde_json::json;
-use wasmq_core::invocation::MAX_PRIORITY;
 use wasmq_core::{Bytes, Millis, TaskName, Timestamp};
 
+use crate::cli::args::Global;
 use crate::cli::context::{Context, Flags};
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::input::{Lines, Source, read_payload};
+use crate::cli::output::Output;
+use crate::cli::output::safe::safe;
 use crate::cli::output::time;
 use crate::cli::render::failure;
 use crate::cli::values;
 use crate::clock;
-use crate::queue::{Completion, NewInvocation, Queue, StoreKind};
+use crate::config::close::close_names;
+use crate::queue::{Completion, FailedAttempt, NewInvocation, Queue, StoreKind, Waiting};
 
 /// How many lines of a batch are enqueued with one sync.
 const BATCH_LINES: usize = 1000;
@@ -37,7 +40,7 @@ Examples:
   wasmq enqueue mail \"$text\" --at '2030-01-31 09:00' --priority 5
   wasmq enqueue mail --batch addresses.txt
 
-A payload that begins with @ or is a single - can be given through stdin. --wait leaves with 0 when
+A payload that begins with @, is a single - or looks like an option can be given through stdin. --wait leaves with 0 when
 the invocation completed and with 20 to 26 otherwise; see `wasmq --help`.")]
 pub struct Args {
     /// The name of the task.
@@ -49,21 +52,22 @@ pub struct Args {
     /// part of the payload.
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["payload", "wait"])]
     pub batch: Option<PathBuf>,
-    /// Start no earlier than after this time, up to 3650d.
-    #[arg(long, value_name = "DURATION", value_parser = values::delay, conflicts_with = "at")]
+    /// Start no earlier than after this time, from 0s to 3650d, such as 30s, 5m or 1h30m.
+    #[arg(long, value_name = "DURATION", value_parser = values::delay, allow_hyphen_values = true, conflicts_with = "at")]
     pub delay: Option<Millis>,
-    /// Start no earlier than at this time: RFC 3339, or date and time in local time.
-    #[arg(long, value_name = "TIME", value_parser = values::point_in_time)]
+    /// Start no earlier than at this time: RFC 3339 such as 2030-01-31T09:00:00Z, or date and time
+    /// in local time such as '2030-01-31 09:00'.
+    #[arg(long, value_name = "TIME", value_parser = values::point_in_time, allow_hyphen_values = true)]
     pub at: Option<Timestamp>,
     /// From 0 to 9. Among invocations that are due, the higher one starts first.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(MAX_PRIORITY)))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::priority, allow_negative_numbers = true)]
     pub priority: u8,
     /// The version that runs it: current, v2, a label, or sha256:…. A version that is named here
     /// is used by every attempt, whatever is current then.
     #[arg(long, value_name = "VERSION", default_value = "current", value_parser = values::version)]
     pub component: String,
-    /// Attempts including the first, over the setting of the task.
-    #[arg(long, value_name = "N")]
+    /// Attempts including the first, from 1 to 1000. [default: the setting of the task]
+    #[arg(long, value_name = "N", value_parser = values::own_max_attempts, allow_negative_numbers = true)]
     pub max_attempts: Option<NonZeroU32>,
     /// Metadata that the task can read. May be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
@@ -72,10 +76,11 @@ pub struct Args {
     #[arg(long)]
     pub wait: bool,
     /// The largest payload that is accepted, up to 64MiB. [env: WASMQ_PAYLOAD_LIMIT] [default: 1MiB]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub payload_limit: Option<OsString>,
-    /// When the acknowledgement is durable: always, interval or never forced to the disk. [env:
-    /// WASMQ_FSYNC] [default: always]
+    /// When the invocation is forced to the disk: before its id is printed (always), at the latest
+    /// 100 ms after that (interval), or when the system likes (never). [env: WASMQ_FSYNC] [default:
+    /// always]
     #[arg(long, value_name = "MODE", value_parser = ["always", "interval", "never"])]
     pub fsync: Option<String>,
 }
@@ -102,11 +107,27 @@ impl Args {
     }
 }
 
+/// A payload that is a mistyped option rather than a payload, with the option that was meant.
+fn mistyped_option(payload: &OsStr) -> Option<CliError> {
+    let text = payload.to_str()?;
+    let name = text.strip_prefix("--")?.split('=').next()?;
+    let command = <Global as clap::Args>::augment_args(<Args as clap::Args>::augment_args(clap::Command::new("")));
+    let known: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+    if known.contains(&name) {
+        return None;
+    }
+    let close = close_names(name, known).first().map(|close| format!("--{close}"))?;
+    Some(CliError::MistypedOption { text: text.to_owned(), close })
+}
+
 /// Enqueues and prints the id, or with `--wait` the output.
 ///
 /// # Errors
 /// When the payload cannot be read or the queue refuses or fails; then nothing was enqueued.
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
+    if let Some(error) = args.payload.as_deref().and_then(mistyped_option) {
+        return Err(error);
+    }
     let queue = context.queue()?;
     if let Some(path) = &args.batch {
         return batch(args, &Source::from_path(path), &queue, context);
@@ -114,8 +135,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     let payload = read_payload(&Source::from_argument(args.payload.as_deref()), context.config.payload_limit)?;
     let new = args.invocation(payload, clock::now());
     if args.wait {
-        let mut waiting = |id| context.out.note(format!("waiting for {id}"));
-        let completion = queue.enqueue_and_wait(new, &mut waiting)?;
+        let completion = queue.enqueue_and_wait(new, &mut |waiting| note_waiting(&waiting, &mut context.out))?;
         return finished(&completion, context);
     }
     let id = queue.enqueue(new)?;
@@ -126,6 +146,19 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         context.out.line(id)?
     }
     Ok(Exit::Ok)
+}
+
+/// Says what whoever waits would like to know meanwhile.
+fn note_waiting(waiting: &Waiting, out: &mut Output) {
+    match waiting {
+        Waiting::Accepted(id) => out.note(format!("waiting for {id}")),
+        Waiting::Failed(FailedAttempt { attempt, max_attempts, verdict, summary, next_at }) => {
+            let again = time::relative(*next_at, clock::now());
+            let verdict = verdict.to_string();
+            let why = if summary.is_empty() { String::new() } else { format!(" ({})", safe(summary)) };
+            out.note(format!("attempt {attempt} of {max_attempts}: {verdict}{why}; the next one {again}"));
+        }
+    }
 }
 
 /// Enqueues a payload a line, many with one sync, and prints the ids of what is durable.
@@ -190,6 +223,7 @@ fn send(
 
 /// Shows how it ended.
 fn finished(completion: &Completion, context: &mut Context) -> Result<Exit, CliError> {
+    let kept = context.store() == StoreKind::Dir;
     let out = &mut context.out;
     let exit = Exit::of_verdict(&completion.verdict);
     if out.is_json() {
@@ -209,13 +243,30 @@ fn finished(completion: &Completion, context: &mut Context) -> Result<Exit, CliE
     out.flush()?;
     if exit != Exit::Ok {
         let attempts = time::count(completion.attempts.into(), "attempt", "attempts");
-        failure::note(out, &completion.verdict, &format!("after {attempts}"), completion.failure.as_deref());
+        let rest = (completion.dead && kept).then_some("`wasmq dlq show --full`");
+        failure::note(out, &completion.verdict, &format!("after {attempts}"), completion.failure.as_deref(), rest);
     }
-    if completion.dead && context.store() == StoreKind::None {
+    if completion.dead && !kept {
         context.out.note("it was given up; the store none keeps no dead tasks");
     } else if completion.dead {
         let command = format!("{} dlq show {}", context.program(), completion.id);
         context.out.next_step("it is a dead task now", &command);
     }
     Ok(exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_that_is_a_slip_for_an_option_is_told_apart_from_other_dashes() {
+        let meant = |text: &str| mistyped_option(OsStr::new(text)).map(|error| error.describe().hint.unwrap());
+        for (text, option) in [("--wiat", "--wait"), ("--jsno", "--json"), ("--dealy=5m", "--delay")] {
+            assert!(meant(text).is_some_and(|hint| hint.contains(option)), "{text}");
+        }
+        for text in ["-5", "--", "---", "--wait", "-- a note", "--- a/file", "--unheard-of", "wiat"] {
+            assert_eq!(meant(text), None, "{text}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::cli::output::paint::Tone;
 use crate::cli::output::table::{Cell, Table};
 use crate::cli::output::time;
 use crate::cli::render::attempts::first_line;
+use crate::cli::values;
 use crate::clock;
 use crate::queue::{Live, LiveFilter, LivePhase};
 
@@ -22,10 +23,10 @@ use crate::queue::{Live, LiveFilter, LivePhase};
 )]
 pub struct Args {
     /// Only invocations of this task.
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     pub task: Option<TaskName>,
     /// The most invocations to list.
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = values::limit, allow_negative_numbers = true)]
     pub limit: usize,
 }
 

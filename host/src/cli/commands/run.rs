@@ -36,14 +36,17 @@ pub struct Args {
     #[arg(long, value_name = "TEXT|@FILE|-", allow_hyphen_values = true)]
     pub payload: Option<OsString>,
     /// The largest payload that is accepted, up to 64MiB. [env: WASMQ_PAYLOAD_LIMIT] [default: 1MiB]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub payload_limit: Option<OsString>,
-    /// The number of the attempt that the task is told.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// The number of the attempt that the task is told, from 1.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::attempt, allow_negative_numbers = true)]
     pub attempt: u32,
     /// Metadata that the task can read. May be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
     pub meta: Vec<(String, String)>,
+    /// Leave out nothing: every frame of the backtrace, every line of what the task wrote.
+    #[arg(long)]
+    pub full: bool,
     /// The limits of the attempt.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -74,7 +77,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         metadata: args.meta.clone(),
     };
     let report = run_once(&component, &request)?;
-    show(&report, context)?;
+    show(&report, args.full, context)?;
     Ok(Exit::of_verdict(&report.verdict))
 }
 
@@ -84,7 +87,7 @@ fn task_name(file: &Path) -> Result<TaskName, CliError> {
     Ok(stem.parse().or_else(|_| "task".parse())?)
 }
 
-fn show(report: &AttemptReport, context: &mut Context) -> Result<(), CliError> {
+fn show(report: &AttemptReport, full: bool, context: &mut Context) -> Result<(), CliError> {
     let out = &mut context.out;
     if out.is_json() {
         return out.json(&json!({
@@ -101,7 +104,7 @@ fn show(report: &AttemptReport, context: &mut Context) -> Result<(), CliError> {
     if report.verdict == Verdict::Completed {
         out.note(format_args!("{} {used}", report.verdict));
     } else {
-        failure::note(out, &report.verdict, &used, report.failure.as_deref());
+        failure::note(out, &report.verdict, &used, report.failure.as_deref(), (!full).then_some("--full"));
     }
     Ok(())
 }

@@ -28,18 +28,20 @@ Examples:
   wasmq serve --workers 2 --concurrency 50 --grace 1m
   WASMQ_DATA=/var/lib/wasmq wasmq serve --log-format json")]
 pub struct Args {
-    /// Worker processes. [env: WASMQ_WORKERS] [default: one per core]
-    #[arg(long, value_name = "N")]
+    /// Worker processes, from 1 to 256. [env: WASMQ_WORKERS] [default: one per core]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub workers: Option<OsString>,
-    /// Attempts that one worker runs at the same time. [env: WASMQ_CONCURRENCY] [default: 16]
-    #[arg(long, value_name = "N")]
+    /// Attempts that one worker runs at the same time, from 1 to 10000. [env: WASMQ_CONCURRENCY]
+    /// [default: 16]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub concurrency: Option<OsString>,
-    /// When acknowledged work is forced to the disk: before every acknowledgement, a few times a
-    /// second, or never. [env: WASMQ_FSYNC] [default: always]
+    /// When acknowledged work is forced to the disk: before every acknowledgement (always), at the
+    /// latest 100 ms after it (interval), or when the system likes (never). [env: WASMQ_FSYNC]
+    /// [default: always]
     #[arg(long, value_name = "MODE", value_parser = ["always", "interval", "never"])]
     pub fsync: Option<String>,
-    /// How long running attempts may finish after a signal. [env: WASMQ_GRACE] [default: 30s]
-    #[arg(long, value_name = "DURATION")]
+    /// How long running attempts may go on after a signal, from 0s to 24h. [env: WASMQ_GRACE] [default: 30s]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub grace: Option<OsString>,
     /// Log records as text or as JSON, one a line. [env: WASMQ_LOG_FORMAT] [default: text]
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]

@@ -3,6 +3,7 @@
 use wasmq_core::{DeadTask, Timestamp};
 
 use super::list;
+use crate::cli::candidates::explained;
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -25,6 +26,9 @@ use crate::queue::{Live, LivePhase, Shown};
 pub struct Args {
     /// The id, or at least its first 8 characters.
     pub id: IdArg,
+    /// Leave out nothing of a dead one: every frame of the backtrace, every line of what the task wrote.
+    #[arg(long)]
+    pub full: bool,
 }
 
 /// Shows it.
@@ -32,22 +36,23 @@ pub struct Args {
 /// # Errors
 /// When the id is unknown or ambiguous, or the store cannot be read.
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
-    match context.queue()?.show(&args.id.to_string())? {
-        Shown::Dead(dead) => show_dead(&dead, context)?,
+    let queue = context.queue()?;
+    match queue.show(&args.id.to_string()).map_err(|error| explained(error, &queue))? {
+        Shown::Dead(dead) => show_dead(&dead, args.full, context)?,
         Shown::Live(live) => show_live(&live, context)?,
     }
     Ok(Exit::Ok)
 }
 
-/// Shows a dead task.
+/// Shows a dead task, with `full` without leaving anything out.
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub fn show_dead(dead: &DeadTask, context: &mut Context) -> Result<(), CliError> {
+pub fn show_dead(dead: &DeadTask, full: bool, context: &mut Context) -> Result<(), CliError> {
     if context.out.is_json() {
         return context.out.json(&object("state", &"dead", dead));
     }
-    let mut sheet = context.out.sheet();
+    let mut sheet = context.out.sheet().with_rest((!full).then_some("--full"));
     dead_task::show(&mut sheet, dead, clock::now(), &context.program());
     context.out.page(sheet)
 }

@@ -58,7 +58,6 @@ impl Paint {
     }
 
     /// Never colours.
-    #[cfg(test)]
     #[must_use]
     pub const fn off() -> Self {
         Self { on: false }

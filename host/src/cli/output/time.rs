@@ -6,8 +6,6 @@
 use jiff::tz::TimeZone;
 use wasmq_core::{Millis, Timestamp};
 
-use crate::config::units::write_duration;
-
 /// RFC 3339 in UTC with milliseconds, for programs.
 #[must_use]
 pub fn rfc3339(at: Timestamp) -> String {
@@ -59,16 +57,43 @@ pub fn rough(duration: Millis) -> String {
     }
 }
 
-/// A measured time: "740 µs", "12.3 ms", "1.25 s", "2m5s".
+/// A time that was measured in microseconds: "740 µs", "1.4 ms", "126 ms", "1.3 s", "2 min 5 s".
 #[must_use]
-#[allow(clippy::cast_precision_loss)]
 pub fn measured(micros: u64) -> String {
     match micros {
         0..1000 => format!("{micros} µs"),
-        1000..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
-        1_000_000..60_000_000 => format!("{:.2} s", micros as f64 / 1e6),
-        _ => write_duration(Millis(micros / 1_000_000 * 1000)),
+        1000..9950 => one_decimal(micros, 1000, "ms"),
+        _ => span(Millis(micros.saturating_add(500) / 1000)),
     }
+}
+
+/// A duration as exact as a person wants to know it: "7 ms", "1.3 s", "45 s", "2 min 5 s", "3 days 2 h".
+#[must_use]
+pub fn span(duration: Millis) -> String {
+    let secs = duration.0.saturating_add(500) / 1000;
+    match duration.0 {
+        0..1000 => format!("{} ms", duration.0),
+        1000..9950 => one_decimal(duration.0, 1000, "s"),
+        _ => match secs {
+            0..60 => format!("{secs} s"),
+            60..3600 => two_units((secs / 60, "min"), (secs % 60, "s")),
+            3600..172_800 => two_units((secs / 3600, "h"), (secs % 3600 / 60, "min")),
+            _ => two_units((secs / 86_400, "days"), (secs % 86_400 / 3600, "h")),
+        },
+    }
+}
+
+/// With one digit behind the point, unless that is a zero.
+fn one_decimal(amount: u64, per_unit: u64, unit: &str) -> String {
+    let tenths = (amount + per_unit / 20) * 10 / per_unit;
+    match tenths % 10 {
+        0 => format!("{} {unit}", tenths / 10),
+        digit => format!("{}.{digit} {unit}", tenths / 10),
+    }
+}
+
+fn two_units((large, large_unit): (u64, &str), (small, small_unit): (u64, &str)) -> String {
+    if small == 0 { format!("{large} {large_unit}") } else { format!("{large} {large_unit} {small} {small_unit}") }
 }
 
 /// An amount of bytes: "0 B", "1.5 KiB", "64 MiB".
@@ -76,7 +101,8 @@ pub fn measured(micros: u64) -> String {
 #[allow(clippy::cast_precision_loss)]
 pub fn bytes(amount: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match UNITS.iter().find(|(_, factor)| amount >= *factor) {
+    // What rounds to 1024.0 of a unit is one of the next.
+    match UNITS.iter().find(|(_, factor)| amount >= factor - factor / 20_480) {
         None => format!("{amount} B"),
         Some((unit, factor)) if amount.is_multiple_of(*factor) => format!("{} {unit}", amount / factor),
         Some((unit, factor)) => format!("{:.1} {unit}", amount as f64 / *factor as f64),
@@ -120,13 +146,41 @@ mod tests {
     }
 
     #[test]
+    fn durations_are_no_more_exact_than_a_person_wants_to_know() {
+        for (micros, text) in [
+            (0, "0 µs"),
+            (740, "740 µs"),
+            (1000, "1 ms"),
+            (1440, "1.4 ms"),
+            (9949, "9.9 ms"),
+            (9950, "10 ms"),
+            (126_000, "126 ms"),
+            (999_499, "999 ms"),
+            (999_500, "1 s"),
+            (1_349_000, "1.3 s"),
+            (9_949_000, "9.9 s"),
+            (9_950_000, "10 s"),
+            (59_499_000, "59 s"),
+            (59_500_000, "1 min"),
+            (125_000_000, "2 min 5 s"),
+            (3_600_000_000, "1 h"),
+            (86_400_000_000, "24 h"),
+            (176_400_000_000, "2 days 1 h"),
+        ] {
+            assert_eq!(measured(micros), text, "{micros} µs");
+        }
+        assert_eq!((span(Millis(2)).as_str(), span(Millis(90_000)).as_str()), ("2 ms", "1 min 30 s"));
+        assert_eq!(
+            (measured(u64::MAX), span(Millis(u64::MAX))),
+            ("213503982 days 8 h".into(), "213503982334 days 14 h".into())
+        );
+    }
+
+    #[test]
     fn amounts_are_short() {
         assert_eq!((bytes(0).as_str(), bytes(1536).as_str(), bytes(64 << 20).as_str()), ("0 B", "1.5 KiB", "64 MiB"));
         assert_eq!(bytes(u64::MAX), "17179869184.0 GiB");
-        assert_eq!(
-            (measured(740).as_str(), measured(12_300).as_str(), measured(125_000_000).as_str()),
-            ("740 µs", "12.3 ms", "2m5s")
-        );
+        assert_eq!((bytes(1023).as_str(), bytes((1 << 20) - 1).as_str()), ("1023 B", "1.0 MiB"));
         assert_eq!((count(1, "task", "tasks"), count(0, "task", "tasks")), ("1 task".into(), "0 tasks".into()));
     }
 }

@@ -34,7 +34,7 @@ pub fn table(history: &[Attempt]) -> Table {
 }
 
 fn took(attempt: &Attempt) -> String {
-    time::measured(attempt.ended_at.since(attempt.started_at).0.saturating_mul(1000))
+    time::span(attempt.ended_at.since(attempt.started_at))
 }
 
 /// A summary as one line for a table.

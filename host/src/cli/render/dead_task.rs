@@ -1,7 +1,7 @@
 //! The page about a dead task, for the person who was woken up by it: what died and why on top,
 //! the story below, and what to type next at the end.
 
-use wasmq_core::{DeadTask, Timestamp};
+use wasmq_core::{DeadTask, Millis, Timestamp};
 
 use super::failure::{self, repeatability, tone_of};
 use super::sheet::Sheet;
@@ -27,7 +27,7 @@ fn top(sheet: &mut Sheet, dead: &DeadTask, now: Timestamp) {
     sheet.heading("DEAD TASK", &dead.id.to_string());
     sheet.sentence(tone_of(&dead.verdict), &format!("{} in {}@{}", dead.verdict, dead.task, dead.version));
     if !dead.summary().is_empty() {
-        sheet.sentence(Tone::Strong, attempts::first_line(dead.summary()));
+        sheet.sentence(Tone::Strong, &failure::why(dead.summary(), &dead.failure));
     }
     if let Some(why) = repeatability(&dead.failure) {
         sheet.sentence(Tone::Plain, &why);
@@ -55,7 +55,7 @@ fn limits(sheet: &mut Sheet, dead: &DeadTask) {
         table.row([Cell::plain(""), Cell::new(what, Tone::Faint), Cell::plain(used), Cell::plain(limit)]);
     };
     let (usage, limits) = (&dead.usage, &dead.limits);
-    row("time", time::measured(usage.wall_us), time::measured(limits.timeout_ms.saturating_mul(1000)));
+    row("time", time::measured(usage.wall_us), time::span(Millis(limits.timeout_ms)));
     row("of it on a core", time::measured(usage.cpu_us), String::new());
     row("memory", time::bytes(usage.memory_peak_bytes), time::bytes(limits.memory_bytes));
     row("output", String::new(), time::bytes(limits.output_bytes));

@@ -1,8 +1,11 @@
 //! How a failed attempt looks: the error, the trap with its backtrace, what it wrote.
 
-use wasmq_core::report::{FailureReport, Frame};
-use wasmq_core::{Tail, TrapInfo, Verdict};
+use std::borrow::Cow;
 
+use wasmq_core::report::{FailureReport, Frame};
+use wasmq_core::{Tail, TrapCode, TrapInfo, Verdict};
+
+use super::attempts::first_line;
 use super::sheet::Sheet;
 use crate::cli::output::Output;
 use crate::cli::output::paint::Tone;
@@ -31,9 +34,16 @@ pub fn repeatability(failure: &FailureReport) -> Option<String> {
     Some(format!("may differ between attempts: it used {}", failure.observed.join(", ")))
 }
 
-/// Says on stderr how an attempt ended and everything that is known of why.
-pub fn note(out: &mut Output, verdict: &Verdict, beside: &str, failure: Option<&FailureReport>) {
-    let mut sheet = out.notes_sheet();
+/// Says on stderr how an attempt ended and everything that is known of why. `rest` is what shows what is
+/// left out; with none, nothing is.
+pub fn note(
+    out: &mut Output,
+    verdict: &Verdict,
+    beside: &str,
+    failure: Option<&FailureReport>,
+    rest: Option<&'static str>,
+) {
+    let mut sheet = out.notes_sheet().with_rest(rest);
     sheet.sentence(tone_of(verdict), &format!("{verdict} {beside}"));
     if let Some(failure) = failure {
         if let Some(why) = repeatability(failure) {
@@ -77,23 +87,44 @@ fn backtrace(sheet: &mut Sheet, trap: &TrapInfo) {
         sheet.sentence(Tone::Faint, "the engine has no frames of this trap");
         return;
     }
-    let split = if trap.frames_omitted > 0 { trap.frames.len() / 2 } else { usize::MAX };
-    let mut number = 0;
+    let folded = sheet.rest().and_then(|rest| Some((folded(trap)?, rest)));
+    frames(sheet, trap, folded.map_or(0, |(count, _)| count));
+    if let Some((count, rest)) = folded {
+        let last = count.saturating_sub(1);
+        let kind = if trap.code == TrapCode::Unreachable.name() { " panic machinery" } else { "" };
+        sheet.sentence(Tone::Faint, &format!("    frames 0 to {last} are the language's own{kind}; {rest} shows them"));
+    }
+}
+
+/// How many frames at the top are the language's own, when they are many enough to stand in the way
+/// and one of the author's follows.
+fn folded(trap: &TrapInfo) -> Option<usize> {
+    trap.frames.get(..split(trap)).unwrap_or(&trap.frames).iter().position(is_own).filter(|count| *count > 1)
+}
+
+/// Where frames are missing in the middle.
+const fn split(trap: &TrapInfo) -> usize {
+    if trap.frames_omitted > 0 { trap.frames.len() / 2 } else { usize::MAX }
+}
+
+/// Lists the frames from one on, each with its number in the whole backtrace.
+fn frames(sheet: &mut Sheet, trap: &TrapInfo, from: usize) {
+    let mut number = from as u64;
     let mut last: Option<(String, String)> = None;
     let mut again = 0;
-    for (at, frame) in trap.frames.iter().enumerate() {
-        if at == split {
+    for (at, frame) in trap.frames.iter().enumerate().skip(from) {
+        if at == split(trap) {
             repeated(sheet, std::mem::take(&mut again));
             number += trap.frames_omitted;
             let left_out = time::count(trap.frames_omitted, "frame", "frames");
             sheet.sentence(Tone::Faint, &format!("    … {left_out} left out …"));
         }
         let this = (name(frame), place(frame));
-        if last.as_ref() == Some(&this) {
+        if last.as_ref() == Some(&this) && sheet.rest().is_some() {
             again += 1;
         } else {
             repeated(sheet, std::mem::take(&mut again));
-            let tone = if is_plumbing(&this.0) { Tone::Faint } else { Tone::Strong };
+            let tone = if is_own(frame) { Tone::Strong } else { Tone::Faint };
             sheet.numbered(number, tone, &this.0, &this.1);
             last = Some(this);
         }
@@ -110,10 +141,43 @@ fn repeated(sheet: &mut Sheet, times: u64) {
     }
 }
 
-/// Whether a function belongs to the language's own machinery and hardly is the culprit.
-fn is_plumbing(name: &str) -> bool {
-    const PREFIXES: [&str; 7] = ["std::", "core::", "alloc::", "<core::", "<alloc::", "<std::", "__"];
-    name == "abort" || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+/// Whether a frame is the author's: not of the language's own machinery, which hardly is the culprit.
+fn is_own(frame: &Frame) -> bool {
+    const PREFIXES: [&str; 12] = [
+        "std::",
+        "core::",
+        "alloc::",
+        "<core::",
+        "<alloc::",
+        "<std::",
+        "<str",
+        "<[",
+        "<usize as core::",
+        "rust_",
+        "__",
+        "runtime.",
+    ];
+    // Rust's sources lie there whoever built them; what was inlined has lost its crate from its name.
+    const SOURCES: [&str; 3] = ["library/std/src/", "library/core/src/", "library/alloc/src/"];
+    if frame.source.as_deref().is_some_and(|source| SOURCES.iter().any(|place| source.contains(place))) {
+        return false;
+    }
+    let Some(name) = frame.function.as_deref() else { return true };
+    !matches!(name, "abort" | "raise") && !PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// One line of why an attempt failed: the summary, and where the engine had to speak because the task
+/// said nothing, the author's function that it happened in.
+#[must_use]
+pub fn why<'a>(summary: &'a str, failure: &FailureReport) -> Cow<'a, str> {
+    let line = first_line(summary);
+    let silent = failure.trap.as_ref().filter(|trap| trap.message == failure.problem.message);
+    let own = silent.and_then(|trap| trap.frames.iter().find(|frame| frame.function.is_some() && is_own(frame)));
+    match own {
+        Some(Frame { function: Some(name), source: Some(place), .. }) => format!("{line} in {name} ({place})").into(),
+        Some(frame) => format!("{line} in {}", name(frame)).into(),
+        None => line.into(),
+    }
 }
 
 fn name(frame: &Frame) -> String {
@@ -141,4 +205,69 @@ fn tail(sheet: &mut Sheet, title: &str, tail: &Tail) {
     };
     sheet.heading(title, &beside);
     sheet.block(&safe_bytes(bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmq_core::report::Problem;
+
+    use super::*;
+    use crate::cli::output::paint::Paint;
+
+    const PANIC: [&str; 5] =
+        ["abort", "__rustc::rust_panic", "std::panicking::begin", "core::panicking::panic_fmt", "csv::read_row"];
+
+    fn trap(names: &[&str]) -> TrapInfo {
+        let frame = |name: &&str| Frame { function: Some((*name).to_owned()), ..Frame::default() };
+        TrapInfo::new(TrapCode::Unreachable, "unreachable executed", names.iter().map(frame).collect())
+    }
+
+    fn page(names: &[&str], rest: Option<&'static str>) -> Vec<String> {
+        let mut sheet = Sheet::new(Paint::off(), None).with_rest(rest);
+        backtrace(&mut sheet, &trap(names));
+        sheet.into_lines()
+    }
+
+    #[test]
+    fn the_author_s_frame_is_on_top_with_its_real_number_and_the_machinery_is_one_line() {
+        let lines = page(&[&PANIC[..], &["handle"]].concat(), Some("--full"));
+        assert_eq!(lines.len(), 4, "{lines:#?}");
+        assert!(lines[1].starts_with("   4  csv::read_row") && lines[2].starts_with("   5  handle"), "{lines:#?}");
+        assert_eq!(lines[3].trim(), "frames 0 to 3 are the language's own panic machinery; --full shows them");
+    }
+
+    #[test]
+    fn a_function_whose_source_is_the_language_s_own_is_not_the_author_s() {
+        let frame = |source: &str| Frame {
+            function: Some("panic_fmt".to_owned()),
+            source: Some(source.to_owned()),
+            ..Frame::default()
+        };
+        assert!(!is_own(&frame("/rustc/abc/library/core/src/panicking.rs:80:14")));
+        assert!(is_own(&frame("src/panicking.rs:80:14")));
+    }
+
+    #[test]
+    fn nothing_is_folded_when_everything_is_wanted_or_nothing_would_be_left() {
+        assert_eq!(page(&PANIC, None).len(), 6);
+        assert_eq!(page(&PANIC[..4], Some("--full")).len(), 5);
+        assert_eq!(page(&["abort", "handle"], Some("--full")).len(), 3);
+        let deep: Vec<&str> = [["core::a"; 400], ["mine"; 400]].concat();
+        assert!(page(&deep, Some("--full"))[1].starts_with("   0  core::a"), "the author's frame is behind the gap");
+    }
+
+    #[test]
+    fn a_task_that_said_nothing_is_told_apart_by_its_function() {
+        let failure = |message: &str| FailureReport {
+            problem: Problem::new("unreachable", message, None),
+            trap: Some(trap(&PANIC)),
+            ..FailureReport::default()
+        };
+        let told = |message: &str| why(message, &failure(message)).into_owned();
+        assert_eq!(told("unreachable executed"), "unreachable executed in csv::read_row");
+        assert_eq!(told("panicked at src/lib.rs: row 3\nmore"), "panicked at src/lib.rs: row 3");
+        let mut nameless = failure("unreachable executed");
+        nameless.trap.as_mut().unwrap().frames.iter_mut().for_each(|frame| frame.function = None);
+        assert_eq!(why("unreachable executed", &nameless), "unreachable executed");
+    }
 }

@@ -16,13 +16,27 @@ pub struct Sheet {
     lines: Vec<String>,
     paint: Paint,
     columns: Option<usize>,
+    rest: Option<&'static str>,
 }
 
 impl Sheet {
     /// An empty page for a stream with these colours and this width.
     #[must_use]
     pub const fn new(paint: Paint, columns: Option<usize>) -> Self {
-        Self { lines: Vec::new(), paint, columns }
+        Self { lines: Vec::new(), paint, columns, rest: Some("--json") }
+    }
+
+    /// The same page, but what it leaves out is shown by this option or command; with none it leaves
+    /// out nothing.
+    #[must_use]
+    pub fn with_rest(self, rest: Option<&'static str>) -> Self {
+        Self { rest, ..self }
+    }
+
+    /// What shows the rest; absent when this page leaves out nothing.
+    #[must_use]
+    pub const fn rest(&self) -> Option<&'static str> {
+        self.rest
     }
 
     /// The finished page.
@@ -54,15 +68,19 @@ impl Sheet {
         self.table(&table);
     }
 
-    /// A block of text that is safe already, each line behind a bar; of a long one both ends.
+    /// A block of text that is safe already, each line behind a bar; of a long one both ends, unless
+    /// nothing is left out.
     pub fn block(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         let half = MAX_BLOCK_LINES / 2;
-        let left_out = lines.len().saturating_sub(MAX_BLOCK_LINES);
+        let (left_out, rest) = match self.rest {
+            Some(rest) => (lines.len().saturating_sub(MAX_BLOCK_LINES), rest),
+            None => (0, ""),
+        };
         let bar = self.paint.apply(Tone::Faint, "│");
         for (at, line) in lines.iter().enumerate() {
             if left_out > 0 && at == half {
-                self.sentence(Tone::Faint, &format!("… {left_out} lines are left out here; --json has them …"));
+                self.sentence(Tone::Faint, &format!("… {left_out} lines are left out here; {rest} shows them …"));
             }
             if left_out == 0 || at < half || at >= half + left_out {
                 self.lines.push(format!("  {bar} {line}").trim_end().to_owned());
@@ -105,6 +123,9 @@ mod tests {
         let lines = sheet.into_lines();
         assert_eq!(lines.len(), 61);
         assert_eq!((lines[0].as_str(), lines[60].as_str()), ("  │ 0", "  │ 99"));
-        assert_eq!(lines[30], "  … 40 lines are left out here; --json has them …");
+        assert_eq!(lines[30], "  … 40 lines are left out here; --json shows them …");
+        let mut whole = Sheet::new(Paint::off(), None).with_rest(None);
+        whole.block(&text.join("\n"));
+        assert_eq!(whole.into_lines().len(), 100);
     }
 }

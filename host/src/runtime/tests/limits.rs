@@ -94,7 +94,7 @@ fn a_guest_that_dies_for_lack_of_memory_hit_the_memory_limit() {
     assert_eq!(report.verdict, Verdict::MemoryLimit);
     let failure = report.failure.unwrap();
     assert!(failure.deterministic);
-    assert_eq!(failure.problem.message, "the task wanted 33619968 bytes of memory, the limit is 16777216");
+    assert_eq!(failure.problem.message, "the task wanted 32832KiB of memory, the limit is 16MiB");
     assert_eq!(failure.trap.unwrap().code, "unreachable");
     assert_eq!(report.usage.memory_peak_bytes, 65_536, "what was refused was never used");
 }
@@ -110,10 +110,7 @@ fn a_component_that_needs_more_than_the_limit_to_start_says_so() {
     let parts = Parts { pages: 512, handle: ECHO, ..Parts::default() };
     let report = run(&parts.typed(), b"");
     assert_eq!(report.verdict, Verdict::MemoryLimit);
-    assert_eq!(
-        report.failure.unwrap().problem.message,
-        "the task needs at least 33554432 bytes of memory, the limit is 16777216"
-    );
+    assert_eq!(report.failure.unwrap().problem.message, "the task needs at least 32MiB of memory, the limit is 16MiB");
 }
 
 #[test]

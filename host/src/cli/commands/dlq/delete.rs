@@ -39,7 +39,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     let queue = context.queue()?;
     let dead = queue.dead_tasks();
     let mut several = Several::default();
-    let selection = args.which.resolve(&dead, &mut several)?;
+    let selection = args.which.resolve(&queue, &mut several)?;
     let count = match &selection {
         Selection::Ids(ids) => ids.len() as u64,
         _ => dead.count(&selection)?,

@@ -1,6 +1,7 @@
 //! `wasmq dlq groups`: dead tasks that failed alike.
 
 use serde_json::{Value, json};
+use wasmq_core::Verdict;
 
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
@@ -9,9 +10,9 @@ use crate::cli::output::paint::Tone;
 use crate::cli::output::table::{Cell, Table};
 use crate::cli::output::time;
 use crate::cli::render::attempts::first_line;
-use crate::cli::render::failure::tone_of;
+use crate::cli::render::failure::{tone_of, why};
 use crate::clock;
-use crate::queue::Group;
+use crate::queue::{DeadTasks, Group};
 
 /// Group dead tasks that failed alike.
 ///
@@ -26,7 +27,8 @@ pub struct Args {}
 /// # Errors
 /// When the dead letter queue cannot be read, or nothing is kept.
 pub fn run(context: &mut Context) -> Result<Exit, CliError> {
-    let groups = context.queue()?.dead_tasks().groups()?;
+    let dead = context.queue()?.dead_tasks();
+    let groups = dead.groups()?;
     if context.out.is_json() {
         groups.iter().try_for_each(|group| context.out.json(&as_json(group)))?;
         return Ok(Exit::Ok);
@@ -48,11 +50,21 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
             Cell::plain(time::relative(group.last, now)),
             Cell::plain(group.digests.len()),
             Cell::plain(group.samples.first().map(ToString::to_string).unwrap_or_default()),
-            Cell::plain(first_line(&group.summary)),
+            Cell::plain(reason(group, &dead)),
         ]);
     }
     context.out.table(&table)?;
     Ok(Exit::Ok)
+}
+
+/// One line of why. A trap is looked at in its latest dead task, which knows the function.
+fn reason(group: &Group, dead: &DeadTasks) -> String {
+    let sample = group.samples.first().filter(|_| matches!(group.verdict, Verdict::Trap(_)));
+    let sample = sample.and_then(|id| dead.get(&id.to_string()).ok());
+    sample.map_or_else(
+        || first_line(&group.summary).to_owned(),
+        |sample| why(sample.summary(), &sample.failure).into_owned(),
+    )
 }
 
 fn as_json(group: &Group) -> Value {

@@ -9,8 +9,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::paint::Tone;
 use crate::cli::output::table::{Cell, Table};
 use crate::cli::output::time;
-use crate::cli::render::attempts::first_line;
-use crate::cli::render::failure::tone_of;
+use crate::cli::render::failure::{tone_of, why};
 use crate::cli::values;
 use crate::clock;
 use crate::queue::Selection;
@@ -31,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "FINGERPRINT", value_parser = values::group, conflicts_with = "task")]
     pub group: Option<String>,
     /// The most dead tasks to list.
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = values::limit, allow_negative_numbers = true)]
     pub limit: usize,
 }
 
@@ -94,7 +93,7 @@ fn table(found: &[DeadTask], now: Timestamp) -> Table {
             Cell::plain(format_args!("{} of {}", dead.attempts, dead.max_attempts)),
             Cell::plain(dead.replays),
             Cell::plain(time::relative(dead.dead_at, now)),
-            Cell::plain(first_line(dead.summary())),
+            Cell::plain(why(dead.summary(), &dead.failure)),
         ]);
     }
     table

@@ -34,8 +34,8 @@ Examples:
   wasmq dlq retry --group 2f1c9a7b30e4d586 --dry-run
   wasmq dlq retry --all --component original
 
-Leaves with 0 when all were put back, with 7 when only some were, and with the code of the error when
-none was.")]
+Leaves with 0 when all were put back, with 7 when only some were, and with the code of the first
+error when none was.")]
 pub struct Args {
     /// Which dead tasks.
     #[command(flatten)]
@@ -44,8 +44,8 @@ pub struct Args {
     /// failed), v2, a label, or sha256:….
     #[arg(long, value_name = "VERSION", default_value = "current", value_parser = values::component)]
     pub component: String,
-    /// Attempts including the first, over the setting of the task.
-    #[arg(long, value_name = "N")]
+    /// Attempts including the first, from 1 to 1000. [default: the setting of the task]
+    #[arg(long, value_name = "N", value_parser = values::own_max_attempts, allow_negative_numbers = true)]
     pub max_attempts: Option<NonZeroU32>,
     /// Only say what would be done.
     #[arg(long)]
@@ -60,7 +60,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     let queue = context.queue()?;
     let dead = queue.dead_tasks();
     let mut several = Several::default();
-    let selection = args.which.resolve(&dead, &mut several)?;
+    let selection = args.which.resolve(&queue, &mut several)?;
     let Ok(component) = args.component.parse::<Component>();
     let bar = context.out.progress(dead.count(&selection)?, "retried");
     let report =

@@ -4,10 +4,11 @@
 
 use wasmq_core::{InvocationId, TaskName};
 
+use crate::cli::candidates::explained;
 use crate::cli::error::CliError;
 use crate::cli::several::Several;
 use crate::cli::values::{self, IdArg};
-use crate::queue::{DeadTasks, QueueError, Selection};
+use crate::queue::{DeadTasks, Queue, QueueError, Selection};
 
 /// Which dead tasks.
 #[derive(Debug, Clone, clap::Args)]
@@ -32,7 +33,7 @@ impl SelectArgs {
     ///
     /// # Errors
     /// When the dead letter queue cannot be read.
-    pub fn resolve(&self, dead: &DeadTasks, several: &mut Several) -> Result<Selection, CliError> {
+    pub fn resolve(&self, queue: &Queue, several: &mut Several) -> Result<Selection, CliError> {
         if let Some(task) = &self.task {
             return Ok(Selection::Task(task.clone()));
         }
@@ -42,12 +43,13 @@ impl SelectArgs {
         if self.all {
             return Ok(Selection::All);
         }
+        let dead = queue.dead_tasks();
         let mut ids: Vec<InvocationId> = Vec::new();
         for text in &self.ids {
-            match find(dead, text) {
+            match find(&dead, text) {
                 Ok(id) if ids.contains(&id) => {}
                 Ok(id) => ids.push(id),
-                Err(error) if is_about_the_id(&error) => several.refused(text.to_string(), error.into()),
+                Err(error) if is_about_the_id(&error) => several.refused(text.to_string(), explained(error, queue)),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -322,3 +322,23 @@ fn deploying_the_same_component_again_repairs_its_file_and_says_so() {
     assert_eq!(std::fs::read(&file).unwrap(), whole);
     assert!(!world.run(&deploy).ok().stderr.contains("whole again"));
 }
+
+#[test]
+fn what_needs_a_damaged_component_waits_visibly_and_runs_after_a_repair() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    let dir = world.data().join("components/sha256");
+    let file = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&file, b"rubbish").unwrap();
+    std::fs::remove_dir_all(world.data().join("cache")).unwrap();
+    let id = world.enqueue(&["echo", "x"]);
+    let server = world.serve(&["--workers", "1"]);
+    world.until_phase(&id, "awaiting-deploy");
+    crate::world::until("the status names it", || {
+        let problems = world.status()["problems"].to_string();
+        problems.contains("cannot be used") && problems.contains(file.file_stem().unwrap().to_str().unwrap())
+    });
+    world.deploy("echo", &[]);
+    world.until_done();
+    server.stop();
+}

@@ -154,7 +154,7 @@ impl DiskJournal {
 
     /// Sees to it that the end of one more attempt can be written, whatever happens to the disk.
     fn make_room_for_ends(&mut self) -> Result<(), JournalError> {
-        let bytes = ROOM_FOR_AN_END * (self.schedule.counts().running + 2);
+        let bytes = ROOM_FOR_AN_END * (self.schedule.running() + 2);
         match self.wal.reserve(bytes) {
             Err(WalError::NoSpace { .. }) if self.give_up_reserve() => Ok(self.wal.reserve(bytes)?),
             other => Ok(other?),

@@ -276,6 +276,11 @@ impl Schedule {
         }
     }
 
+    /// How many attempts run.
+    pub(super) const fn running(&self) -> u64 {
+        self.running
+    }
+
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.delayed.peek().map(|Reverse((due, _))| *due)
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use wasmq_core::state::{Phase, Suspicion};
-use wasmq_core::{Attempt, DeadTask, Invocation, InvocationId, TaskName, Timestamp};
+use wasmq_core::{Attempt, DeadTask, Digest, Invocation, InvocationId, TaskName, Timestamp};
 
 use super::client::Client;
 use super::{Inner, Queue, QueueError};
@@ -141,9 +141,12 @@ impl Queue {
             return Ok(status);
         }
         let snapshot = inner.snapshot()?;
-        let now = clock::now();
+        let (now, broken) = (clock::now(), broken_in(&status.servers));
+        status.problems.extend(broken.iter().map(|(digest, reason)| {
+            format!("component {digest} cannot be used, and what needs it waits for a deploy: {reason}")
+        }));
         for live in snapshot.entries.values() {
-            let phase = inner.phase(live, now);
+            let phase = inner.phase(live, now, &broken);
             count(&mut status.counts, &phase);
             count(status.by_task.entry(live.entry.invocation.task.clone()).or_default(), &phase);
         }
@@ -176,7 +179,8 @@ impl Queue {
         let mut found: Vec<&LiveEntry> = snapshot.entries.values().filter(wanted).collect();
         found.sort_unstable_by_key(|live| live.entry.invocation.id);
         found.truncate(filter.limit.unwrap_or(usize::MAX));
-        Ok(found.into_iter().map(|live| inner.live(live, now)).collect())
+        let broken = inner.broken();
+        Ok(found.into_iter().map(|live| inner.live(live, now, &broken)).collect())
     }
 
     /// What an id, or an unambiguous beginning of one, stands for.
@@ -191,7 +195,7 @@ impl Queue {
         }
         let id = inner.find_id(id)?;
         if let Some(live) = inner.snapshot()?.entries.get(&id) {
-            return Ok(Shown::Live(Box::new(inner.live(live, clock::now()))));
+            return Ok(Shown::Live(Box::new(inner.live(live, clock::now(), &inner.broken()))));
         }
         match inner.dlq.get(id)? {
             Some(dead) => Ok(Shown::Dead(Box::new(dead))),
@@ -278,30 +282,35 @@ impl Inner {
         }
     }
 
-    fn phase(&self, live: &LiveEntry, now: Timestamp) -> LivePhase {
+    /// Components that the workers of running servers cannot use, and why.
+    fn broken(&self) -> Broken {
+        self.servers().map(|servers| broken_in(&servers)).unwrap_or_default()
+    }
+
+    fn phase(&self, live: &LiveEntry, now: Timestamp, broken: &Broken) -> LivePhase {
         let invocation = &live.entry.invocation;
         match &live.entry.phase {
             Phase::Exhausted(_) => LivePhase::Exhausted,
             Phase::Running(started) if live.owned => LivePhase::Running { since: started.at },
             Phase::Running(_) => LivePhase::Orphaned,
             Phase::Queued { .. } if !live.entry.is_due(now) => LivePhase::Delayed,
-            Phase::Queued { .. } if self.can_run(invocation) => LivePhase::Ready,
+            Phase::Queued { .. } if self.can_run(invocation, broken) => LivePhase::Ready,
             Phase::Queued { .. } => LivePhase::AwaitingDeploy,
         }
     }
 
     /// Whether there is a version for an invocation and the file of its component. A registry that
     /// cannot be read is a problem of its own and says nothing about the invocation.
-    fn can_run(&self, invocation: &Invocation) -> bool {
+    fn can_run(&self, invocation: &Invocation, broken: &Broken) -> bool {
         let Ok(tasks) = self.registry.tasks() else { return true };
         let resolved = tasks.resolve(&invocation.task, &invocation.pin);
         resolved.is_ok_and(|resolved| {
             let file = self.registry.component_path(&resolved.digest);
-            !matches!(self.disk.stat(&file), Ok(None))
+            !broken.contains_key(&resolved.digest) && !matches!(self.disk.stat(&file), Ok(None))
         })
     }
 
-    fn live(&self, live: &LiveEntry, now: Timestamp) -> Live {
+    fn live(&self, live: &LiveEntry, now: Timestamp, broken: &Broken) -> Live {
         let entry = &live.entry;
         let invocation = &entry.invocation;
         let resolved =
@@ -309,7 +318,7 @@ impl Inner {
         Live {
             id: invocation.id,
             task: invocation.task.clone(),
-            phase: self.phase(live, now),
+            phase: self.phase(live, now, broken),
             due_at: match &entry.phase {
                 Phase::Queued { due } => Some(*due),
                 _ => None,
@@ -333,6 +342,15 @@ impl Inner {
             suspect: entry.suspicion != Suspicion::None,
         }
     }
+}
+
+/// Why components cannot be used.
+type Broken = BTreeMap<Digest, String>;
+
+fn broken_in(servers: &[ServerFigures]) -> Broken {
+    let workers = servers.iter().flat_map(|server| &server.workers);
+    let broken = workers.filter(|worker| worker.alive).flat_map(|worker| &worker.figures.broken);
+    broken.map(|component| (component.digest, component.reason.clone())).collect()
 }
 
 fn count(counts: &mut Counts, phase: &LivePhase) {

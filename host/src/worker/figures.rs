@@ -24,6 +24,18 @@ pub struct WorkerFigures {
     /// The last failure to write the dead letter queue, while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dlq_error: Option<String>,
+    /// Components that it cannot use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broken: Vec<BrokenComponent>,
+}
+
+/// A component that a worker cannot use. What needs it waits for a deploy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BrokenComponent {
+    /// Which one.
+    pub digest: Digest,
+    /// Why.
+    pub reason: String,
 }
 
 /// A failed attempt that will be followed by another, as whoever waits for the end is told.

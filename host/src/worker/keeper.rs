@@ -265,6 +265,7 @@ impl Keeper {
     pub(super) fn tell_figures(&mut self) {
         self.last_told = Some(Stopwatch::start());
         self.figures.counts = self.live.counts();
+        self.figures.broken = self.components.broken();
         let _ = self.replies.send(Frame::json(Kind::Figures, 0, &self.figures));
     }
 

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use wasmq_core::Digest;
 
+use super::figures::BrokenComponent;
 use super::keeper::Command;
 use super::undertaker::error_chain;
 use crate::journal::Claim;
@@ -30,7 +31,7 @@ impl std::fmt::Debug for Loaded {
 enum State {
     Loading(Vec<Claim>),
     Ready(Arc<Prepared>),
-    Broken,
+    Broken(String),
 }
 
 /// What the keeper hears when it asks for a component.
@@ -57,7 +58,7 @@ impl Components {
     pub(super) fn ask(&mut self, digest: Digest, claim: Claim) -> Ask {
         match self.states.get_mut(&digest) {
             Some(State::Ready(prepared)) => Ask::Ready(Arc::clone(prepared)),
-            Some(State::Broken) => Ask::Broken,
+            Some(State::Broken(_)) => Ask::Broken,
             Some(State::Loading(waiting)) => {
                 waiting.push(claim);
                 Ask::Loading
@@ -76,7 +77,7 @@ impl Components {
             Ok(prepared) => State::Ready(prepared),
             Err(error) => {
                 tracing::error!(digest = %loaded.digest, error, "a component cannot be loaded; its invocations wait for a deploy");
-                State::Broken
+                State::Broken(error)
             }
         };
         match self.states.insert(loaded.digest, state) {
@@ -88,13 +89,22 @@ impl Components {
     /// A component that turned out not to be instantiable.
     pub(super) fn broke(&mut self, digest: Digest, reason: &str) {
         tracing::error!(%digest, reason, "a component cannot be instantiated; its invocations wait for a deploy");
-        self.states.insert(digest, State::Broken);
+        self.states.insert(digest, State::Broken(reason.to_owned()));
+    }
+
+    /// Those that cannot be used, and why.
+    pub(super) fn broken(&self) -> Vec<BrokenComponent> {
+        let broken = |(digest, state): (&Digest, &State)| match state {
+            State::Broken(reason) => Some(BrokenComponent { digest: *digest, reason: reason.clone() }),
+            State::Loading(_) | State::Ready(_) => None,
+        };
+        self.states.iter().filter_map(broken).collect()
     }
 
     /// After a deploy, and now and then, what was broken may be repaired. Returns whether any was.
     pub(super) fn forget_broken(&mut self) -> bool {
         let before = self.states.len();
-        self.states.retain(|_, state| !matches!(state, State::Broken));
+        self.states.retain(|_, state| !matches!(state, State::Broken(_)));
         self.states.len() < before
     }
 }

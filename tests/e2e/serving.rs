@@ -195,3 +195,24 @@ fn a_worker_that_was_stopped_is_named_and_holds_nobody_up() {
     until("it is back", || !world.status()["problems"].to_string().contains(&format!("pid {stopped}")));
     server.stop();
 }
+
+#[test]
+fn a_cancellation_is_answered_when_the_worker_that_was_asked_dies() {
+    let world = World::new();
+    world.deploy("slow", &[]);
+    let server = world.serve(&["--workers", "1"]);
+    let id = world.enqueue(&["slow", "20000"]);
+    until_running(&world, 1);
+    let worker = world.workers()[0];
+    signal(worker, "STOP");
+    let asking = world.command(&["cancel", &id]).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let waits_in = format!("/proc/{}/wchan", asking.id());
+    until("it has asked", || std::fs::read_to_string(&waits_in).is_ok_and(|place| place.contains("unix_stream")));
+    // Its question is with the server before the answer to this one.
+    world.status();
+    signal(worker, "KILL");
+    let answer = asking.wait_with_output().unwrap();
+    let says = String::from_utf8_lossy(&answer.stderr).into_owned();
+    assert!(!answer.status.success() && says.contains("died before it answered"), "{says}");
+    server.stop();
+}

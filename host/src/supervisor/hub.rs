@@ -121,11 +121,10 @@ impl Slot {
 struct Pending {
     client: ClientId,
     request: u64,
-    slot: usize,
+    /// The workers that have not answered yet: one, or for a cancellation all, of which one may know it.
+    slots: Vec<usize>,
     /// After the acknowledgement a `Finished` follows.
     waits: bool,
-    /// A cancellation that other workers may still answer positively.
-    asked: usize,
 }
 
 /// See the module.
@@ -248,13 +247,20 @@ impl Hub {
     }
 
     fn answer_for_the_dead(&mut self, index: usize) {
-        let lost: Vec<u64> =
-            self.pending.iter().filter(|(_, pending)| pending.slot == index).map(|(request, _)| *request).collect();
-        for request in lost {
-            if let Some(pending) = self.pending.remove(&request) {
-                let message = "the worker died before it answered; what it had acknowledged is safe and goes on in another worker";
-                self.answer(pending.client, Frame::refused(pending.request, Reason::Failed, message));
+        let mut lost = Vec::new();
+        self.pending.retain(|_, pending| {
+            let asked = pending.slots.len();
+            pending.slots.retain(|slot| *slot != index);
+            let is_lost = pending.slots.len() < asked && pending.slots.is_empty();
+            if is_lost {
+                lost.push((pending.client, pending.request));
             }
+            !is_lost
+        });
+        let message =
+            "the worker died before it answered; what it had acknowledged is safe and goes on in another worker";
+        for (client, request) in lost {
+            self.answer(client, Frame::refused(request, Reason::Failed, message));
         }
     }
 
@@ -297,7 +303,7 @@ impl Hub {
         };
         slot.routed += invocations;
         self.next_request += 1;
-        let pending = Pending { client, request: frame.request, slot: index, waits, asked: 1 };
+        let pending = Pending { client, request: frame.request, slots: vec![index], waits };
         if let Some(worker) = &slot.worker {
             let _ = worker.frames.send(Frame::new(Kind::Enqueue, self.next_request, frame.body));
         }
@@ -307,16 +313,18 @@ impl Hub {
     /// Nobody but its worker knows where an invocation is, so all are asked.
     fn ask_all(&mut self, client: ClientId, frame: &Frame) {
         self.next_request += 1;
-        let mut asked = 0;
-        for worker in self.slots.iter().filter_map(|slot| slot.worker.as_ref()) {
-            let _ = worker.frames.send(Frame::new(frame.kind, self.next_request, frame.body.clone()));
-            asked += 1;
+        let mut slots = Vec::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            if let Some(worker) = &slot.worker {
+                let _ = worker.frames.send(Frame::new(frame.kind, self.next_request, frame.body.clone()));
+                slots.push(index);
+            }
         }
-        if asked == 0 {
+        if slots.is_empty() {
             let message = "no worker is running at the moment; nothing was cancelled";
             return self.answer(client, Frame::refused(frame.request, Reason::Unavailable, message));
         }
-        let pending = Pending { client, request: frame.request, slot: usize::MAX, waits: false, asked };
+        let pending = Pending { client, request: frame.request, slots, waits: false };
         self.pending.insert(self.next_request, pending);
     }
 
@@ -344,8 +352,10 @@ impl Hub {
             return;
         }
         let Some(pending) = self.pending.get_mut(&frame.request) else { return };
-        pending.asked = pending.asked.saturating_sub(1);
-        if frame.kind == Kind::Refused && pending.asked > 0 {
+        if frame.kind != Kind::Attempt && !(frame.kind == Kind::Ack && pending.waits) {
+            pending.slots.retain(|slot| *slot != incarnation.slot);
+        }
+        if frame.kind == Kind::Refused && !pending.slots.is_empty() {
             return;
         }
         let (client, request) = (pending.client, pending.request);

@@ -20,5 +20,5 @@ mod outcome;
 mod process;
 mod undertaker;
 
-pub use figures::{BrokenComponent, Completion, FailedAttempt, WorkerFigures};
+pub use figures::{Completion, FailedAttempt, WorkerFigures};
 pub use process::{EmbeddedWorker, WorkerConfig, WorkerError, run_process};

@@ -254,3 +254,17 @@ fn whoever_looks_at_dead_tasks_is_told_that_some_could_not_be_read() {
     let problems = world.status()["problems"].to_string();
     assert!(problems.contains("dead-tasks-v1.jsonl, line"), "{problems}");
 }
+
+/// More than one page of the queue: pages are bounded in bytes.
+#[test]
+fn a_list_is_complete_whatever_its_payloads_weigh() {
+    let world = World::new();
+    deploy_as(&world, "bad", "permanent", &[]);
+    let payload = world.file("payload", &[b'x'; 1 << 20]);
+    let at = format!("@{}", payload.display());
+    let count = 40;
+    (0..count).for_each(|_| drop(world.enqueue(&["bad", &at])));
+    run_until_dead(&world, count);
+    let listed = world.run(&["dlq", "list", "--json", "--limit", "1000"]).ok().lines();
+    assert_eq!(listed.len() as u64, count);
+}

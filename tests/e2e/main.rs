@@ -24,6 +24,7 @@ mod failing_sync;
 mod first_steps;
 mod follow_ups;
 mod full_disk;
+mod kills;
 mod manners;
 mod retrying;
 mod running_once;

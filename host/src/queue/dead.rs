@@ -160,7 +160,35 @@ impl DeadTasks {
     /// # Errors
     /// [`QueueError::NothingKept`], or when the store cannot be read.
     pub fn latest(&self, selection: &Selection, limit: usize) -> Result<Vec<DeadTask>, QueueError> {
-        Ok(self.inner.dlq.latest(None, limit, &selection.filter())?.entries)
+        let mut found = Vec::new();
+        self.each_latest(selection, limit, |dead| {
+            found.push(dead);
+            Ok::<(), QueueError>(())
+        })?;
+        Ok(found)
+    }
+
+    /// Visits the newest ones, newest first, a page of them in memory at a time.
+    ///
+    /// # Errors
+    /// As [`DeadTasks::latest`], and what `visit` returns.
+    pub fn each_latest<E: From<QueueError>>(
+        &self,
+        selection: &Selection,
+        limit: usize,
+        mut visit: impl FnMut(DeadTask) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (filter, mut before, mut left) = (selection.filter(), None, limit);
+        while left > 0 {
+            let page = self.inner.dlq.latest(before, left, &filter).map_err(QueueError::from)?;
+            left = left.saturating_sub(page.entries.len());
+            page.entries.into_iter().try_for_each(&mut visit)?;
+            match page.next {
+                Some(next) => before = Some(next),
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     /// How many a selection has.

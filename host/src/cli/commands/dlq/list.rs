@@ -45,11 +45,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         (None, None) => Selection::All,
     };
     let dead = context.queue()?.dead_tasks();
-    let found = dead.latest(&selection, args.limit)?;
     if context.out.is_json() {
-        found.iter().try_for_each(|dead| context.out.json(&as_json(dead)))?;
+        dead.each_latest(&selection, args.limit, |dead| context.out.json(&as_json(&dead)))?;
         return Ok(Exit::Ok);
     }
+    let found = dead.latest(&selection, args.limit)?;
     let total = dead.count(&selection)?;
     if found.is_empty() {
         context.out.note("no dead tasks");

@@ -342,3 +342,13 @@ fn what_needs_a_damaged_component_waits_visibly_and_runs_after_a_repair() {
     world.until_done();
     server.stop();
 }
+
+#[test]
+fn a_deploy_says_which_settings_differ_from_the_version_before() {
+    let world = World::new();
+    let (echo, slow) = (guest_file("echo"), guest_file("slow"));
+    let first = ["deploy", "job", echo.to_str().unwrap(), "--timeout", "2m", "--memory", "1GiB"];
+    assert!(!world.run(&first).ok().stderr.contains("other settings"));
+    let ran = world.run(&["deploy", "job", slow.to_str().unwrap(), "--memory", "1GiB"]).ok();
+    assert!(ran.stderr.contains("other settings than v1: timeout; they are not taken over"), "{}", ran.stderr);
+}

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::stories::kill;
 use crate::world::{Server, World, until};
 
-const ROUNDS: u64 = 25;
+const ROUNDS: u64 = 12;
 const SERVERS: usize = 2;
 const LINES: u64 = 300;
 
@@ -108,7 +108,15 @@ fn nothing_acknowledged_is_lost_whoever_is_killed_and_when() {
     until("nothing is live", || world.live().is_empty());
     let dead = dead(&world);
     let lost: Vec<_> = acknowledged.iter().filter(|id| !dead.contains_key(*id)).collect();
-    assert!(lost.is_empty(), "{} of {} were lost: {lost:?}; seed {seed}", lost.len(), acknowledged.len());
+    // Whether they are gone or were only overlooked makes all the difference to whoever reads this.
+    let still = || lost.iter().filter(|id| world.run(&["show", id]).stderr.contains("neither live nor")).count();
+    assert!(
+        lost.is_empty(),
+        "of {} acknowledged {} are not listed, {} are gone; seed {seed}",
+        acknowledged.len(),
+        lost.len(),
+        still()
+    );
     let twice = dead.values().filter(|one| one["attempts"].as_u64() > Some(1)).count();
     let replayed: u64 = dead.values().filter_map(|one| one["replays"].as_u64()).sum();
     println!(

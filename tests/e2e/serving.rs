@@ -216,3 +216,17 @@ fn a_cancellation_is_answered_when_the_worker_that_was_asked_dies() {
     assert!(!answer.status.success() && says.contains("died before it answered"), "{says}");
     server.stop();
 }
+
+#[test]
+fn a_server_that_was_stopped_does_not_hide_what_is_on_the_disk() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    let server = world.serve(&["--workers", "1"]);
+    world.enqueue(&["echo", "x", "--delay", "1h"]);
+    server.signal("STOP");
+    let status = world.status();
+    assert_eq!(status["live"]["delayed"], 1, "{status}");
+    assert!(status["problems"].to_string().contains("has not answered for 3 s"), "{status}");
+    server.signal("CONT");
+    server.stop();
+}

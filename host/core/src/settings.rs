@@ -113,6 +113,23 @@ impl SettingsError {
     }
 }
 
+impl Settings {
+    /// The names of those that another version has otherwise, as on the command line.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let pairs = [
+            ("timeout", self.timeout == other.timeout),
+            ("memory", self.memory_bytes == other.memory_bytes),
+            ("output-limit", self.output_bytes == other.output_bytes),
+            ("max-attempts", self.max_attempts == other.max_attempts),
+            ("backoff", self.backoff == other.backoff),
+            ("jitter", self.jitter == other.jitter),
+            ("policy", self.policy == other.policy),
+        ];
+        pairs.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

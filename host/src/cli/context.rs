@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use super::args::Global;
 use super::error::CliError;
 use super::output::Output;
+use super::output::safe::safe;
 use crate::config::{self, Config, FsyncMode, Source, StoreMode};
 use crate::queue::{Fsync, Options, Queue, StoreKind};
 
@@ -57,6 +58,18 @@ impl Context {
         };
         let queue = Queue::open(options)?;
         Ok(self.queue.get_or_init(|| queue).clone())
+    }
+
+    /// Whoever looks for trouble in the wrong place must not take its emptiness for good news.
+    ///
+    /// # Errors
+    /// When the data directory cannot be used.
+    pub fn note_absence(&mut self) -> Result<(), CliError> {
+        if self.store() == StoreKind::Dir && !self.queue()?.exists()? {
+            let place = safe(&self.config.data.to_string_lossy()).into_owned();
+            self.out.note(format_args!("{place} does not exist; nothing was ever deployed or enqueued there"));
+        }
+        Ok(())
     }
 
     /// The store, in the queue's words.

@@ -19,7 +19,7 @@ use super::output::safe::{safe, safe_block};
 use super::output::time;
 use crate::config::ConfigError;
 use crate::config::units::write_size;
-use crate::queue::{QueueError, Unresolved};
+use crate::queue::{QueueError, StoreKind, Unresolved};
 use crate::supervisor::ServeError;
 use crate::worker::WorkerError;
 
@@ -241,6 +241,7 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         QueueError::StillLive(id) => format!("`wasmq show {id}` says where it stands, `wasmq cancel {id}` ends it"),
         QueueError::PayloadTooLarge { found, limit } => payload_hint(Some(*found), *limit),
         QueueError::NothingKept => "choose the store dir to keep dead tasks".to_owned(),
+        QueueError::NoServer { store: StoreKind::None, .. } => "start one with `wasmq serve --store none`".to_owned(),
         QueueError::NoServer { .. } => "start one with `wasmq serve`".to_owned(),
         QueueError::Left { id, .. } => format!("`wasmq show {id}` says where it stands"),
         QueueError::NoAnswer { .. } => {

@@ -25,6 +25,7 @@ pub use disk::{DiskJournal, Durability, JournalOptions};
 pub use error::JournalError;
 pub use memory::MemoryJournal;
 pub use read::{LiveEntry, OutsideLog, Snapshot, end_in_free_log, log_holds_replay, read_all, read_payload};
+pub use reserve::refuses_new_work;
 
 use std::sync::Arc;
 

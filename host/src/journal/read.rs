@@ -12,7 +12,7 @@ use wasmq_core::event::Outcome;
 use wasmq_core::state::{Entry, Ledger};
 use wasmq_core::{Invocation, InvocationId, event};
 use wasmq_wal::disk::{Disk, LockAttempt};
-use wasmq_wal::{Claim as LogClaim, Options, Orphan, Record, Stranger, StrangerKind, Wal, WalId, WalListing};
+use wasmq_wal::{Claim as LogClaim, Listing, Options, Orphan, Record, Stranger, StrangerKind, Wal, WalId, WalListing};
 
 use super::adopt::{Replayed, adopter_of, apply, lock_text, may_have_handed_over, replay};
 use super::disk::{new_log_id, payload_in};
@@ -44,34 +44,74 @@ pub struct Snapshot {
     pub problems: Vec<String>,
 }
 
-/// Reads every log in `dir`.
+/// How often a directory is read whose logs move meanwhile.
+const MOST_LOOKS: usize = 8;
+
+/// Which logs there are, and which of them count.
+#[derive(Debug)]
+struct Look {
+    listing: Listing,
+    /// Void logs, and who adopted each.
+    adopters: HashMap<WalId, WalId>,
+    /// Logs of hand-overs that are not decided yet.
+    pending: HashSet<WalId>,
+}
+
+impl Look {
+    fn take(disk: &dyn Disk, dir: &Path) -> Result<Self, JournalError> {
+        let listing = wasmq_wal::list(disk, dir)?;
+        let (mut adopters, mut pending) = (HashMap::new(), HashSet::new());
+        for log in &listing.wals {
+            let text = lock_text(disk, dir, log.id).unwrap_or_default();
+            if let Some(adopter) = adopter_of(&text) {
+                adopters.insert(log.id, adopter);
+            }
+            if pending_from(&text).is_some() {
+                pending.insert(log.id);
+            }
+        }
+        Ok(Self { listing, adopters, pending })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let ids = |look: &Self| look.listing.wals.iter().map(|log| log.id).collect::<HashSet<_>>();
+        self.adopters == other.adopters && self.pending == other.pending && ids(self) == ids(other)
+    }
+
+    fn read(&self, disk: &Arc<dyn Disk>, dir: &Path) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.problems.extend(self.listing.strangers.iter().map(describe_stranger));
+        snapshot.problems.extend(self.listing.quarantined.iter().map(|path| {
+            let path = path.display();
+            format!("{path} holds bytes of a damaged log that were set aside; look at them and remove the file")
+        }));
+        for log in &self.listing.wals {
+            if !self.adopters.contains_key(&log.id) && !self.pending.contains(&log.id) {
+                let named = self.adopters.values().any(|adopter| *adopter == log.id);
+                read_one(disk, dir, log, named, &mut snapshot);
+            }
+        }
+        snapshot
+    }
+}
+
+/// Reads every log in `dir`. What moves from one log to another meanwhile could be missed in both, so the
+/// logs are read again until none came, went or changed its standing; after a few times what was found
+/// then is returned.
 ///
 /// # Errors
 /// When the directory cannot be listed. A log that cannot be read becomes a problem of the snapshot.
 pub fn read_all(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Snapshot, JournalError> {
-    let mut snapshot = Snapshot::default();
-    let listing = wasmq_wal::list(disk.as_ref(), dir)?;
-    snapshot.problems.extend(listing.strangers.iter().map(describe_stranger));
-    snapshot.problems.extend(listing.quarantined.iter().map(|path| {
-        format!("{} holds bytes of a damaged log that were set aside; look at them and remove the file", path.display())
-    }));
-    let (mut adopters, mut pending) = (HashMap::new(), HashSet::new());
-    for log in &listing.wals {
-        let text = lock_text(disk.as_ref(), dir, log.id).unwrap_or_default();
-        if let Some(adopter) = adopter_of(&text) {
-            adopters.insert(log.id, adopter);
+    let mut look = Look::take(disk.as_ref(), dir)?;
+    for _ in 1..MOST_LOOKS {
+        let snapshot = look.read(disk, dir);
+        let after = Look::take(disk.as_ref(), dir)?;
+        if look.is_same(&after) {
+            return Ok(snapshot);
         }
-        if pending_from(&text).is_some() {
-            pending.insert(log.id);
-        }
+        look = after;
     }
-    for log in &listing.wals {
-        if !adopters.contains_key(&log.id) && !pending.contains(&log.id) {
-            let named = adopters.values().any(|adopter| *adopter == log.id);
-            read_one(disk, dir, log, named, &mut snapshot);
-        }
-    }
-    Ok(snapshot)
+    Ok(look.read(disk, dir))
 }
 
 fn describe_stranger(stranger: &Stranger) -> String {

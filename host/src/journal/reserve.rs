@@ -99,3 +99,9 @@ impl Reserve {
         self.disk.sync_dir(&self.dir)
     }
 }
+
+/// Whether a journal takes no new invocations because the disk is full.
+#[must_use]
+pub fn refuses_new_work(disk: &Arc<dyn Disk>, dir: &Path) -> bool {
+    Reserve::new(Arc::clone(disk), dir, RESERVE_BYTES).is_short()
+}

@@ -130,7 +130,7 @@ impl Schedule {
         }
     }
 
-    /// Takes up to `limit` ready invocations out of the queues: those that would start last. They stay
+    /// Takes up to `limit` ready invocations and suspects out of the queues: those that would start last. They stay
     /// in the ledger until [`Schedule::handed_over`].
     pub(super) fn take_last_ready(&mut self, limit: usize) -> Vec<InvocationId> {
         let mut taken = Vec::new();
@@ -141,6 +141,9 @@ impl Schedule {
                 break;
             }
         }
+        // Suspects run one at a time; two workers have two at a time. The first of them stays.
+        let keep = self.suspects.len().saturating_sub(limit - taken.len()).max(1).min(self.suspects.len());
+        taken.extend(self.suspects.drain(keep..));
         taken
     }
 
@@ -406,6 +409,18 @@ mod tests {
         assert_eq!(taken, [id(3), id(4)]);
         schedule.handed_over(&taken);
         assert_eq!(claimed(&mut schedule, 5), [id(2), id(1)]);
+    }
+
+    #[test]
+    fn suspects_are_handed_over_too_but_for_the_first() {
+        let mut schedule = Schedule::default();
+        for n in 1..=3 {
+            let mut suspect = entry(n, 1, 0);
+            suspect.suspicion = Suspicion::InCompany;
+            schedule.insert(suspect, Timestamp(5));
+        }
+        assert_eq!(schedule.take_last_ready(5), [id(2), id(3)]);
+        assert_eq!(schedule.claim(Timestamp(5)), Some(Claim { id: id(1), alone: true }));
     }
 
     #[test]

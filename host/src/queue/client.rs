@@ -20,6 +20,8 @@ const NO_SERVER_FOR: Duration = Duration::from_millis(20);
 /// How long an answer may take that only needs a sync. A server whose worker was stopped, or whose disk
 /// hangs, must not hold its clients for ever.
 const SOON: Duration = Duration::from_secs(30);
+/// How long an answer may take that a server gives from memory.
+const AT_ONCE: Duration = Duration::from_secs(3);
 
 /// Connections to a server that nobody uses at the moment.
 #[derive(Debug, Default)]
@@ -152,6 +154,15 @@ impl Client {
             Ok(()) => Ok(true),
             Err(QueueError::UnknownId(_)) => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The figures, for somebody who has more to look at if they do not come.
+    pub(super) fn figures_soon(&mut self) -> Result<ServerFigures, QueueError> {
+        self.stream.set_read_timeout(Some(AT_ONCE)).map_err(QueueError::Connection)?;
+        match self.figures() {
+            Err(QueueError::NoAnswer { .. }) => Err(QueueError::NoAnswer { seconds: AT_ONCE.as_secs() }),
+            answer => answer,
         }
     }
 

@@ -4,7 +4,7 @@
 //! whatever fails before leaves everything as it was.
 
 use wasmq_core::settings::RawSettings;
-use wasmq_core::{Digest, Label, TaskName, VersionNumber};
+use wasmq_core::{Digest, Label, Pin, TaskName, VersionNumber};
 
 use super::{Inner, Queue, QueueError};
 use crate::clock::{self, Stopwatch};
@@ -39,6 +39,8 @@ pub struct Deployment {
     pub active: bool,
     /// What was current before.
     pub previous: Option<VersionNumber>,
+    /// The settings that the version before has otherwise. They are not taken over from it.
+    pub settings_changed: Vec<&'static str>,
     /// What kind of component it is.
     pub shape: Shape,
     /// Its size.
@@ -58,7 +60,10 @@ impl Queue {
         let inspection = inspect(component)?;
         let inner = &self.inner;
         self.make_directories()?;
-        let known = inner.registry.tasks()?.has_component(&inspection.digest);
+        let tasks = inner.registry.tasks()?;
+        let known = tasks.has_component(&inspection.digest);
+        let before = tasks.resolve(task, &Pin::Current).ok();
+        let settings_changed = before.map_or_else(Vec::new, |before| settings.differences(&before.settings));
         let written = inner.registry.store_component(component, &inspection.digest)?;
         let stopwatch = Stopwatch::start();
         let mut load = || Ok(component.to_vec());
@@ -82,6 +87,7 @@ impl Queue {
             repaired: known && written,
             active: deployed.current == Some(deployed.number),
             previous: deployed.current_before,
+            settings_changed,
             shape: inspection.shape,
             size_bytes: inspection.size_bytes,
             compile_ms,

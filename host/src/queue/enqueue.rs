@@ -168,7 +168,7 @@ impl Inner {
     }
 
     pub(super) fn no_server(&self) -> QueueError {
-        QueueError::NoServer { data_dir: self.options.data_dir.clone() }
+        QueueError::NoServer { data_dir: self.options.data_dir.clone(), store: self.options.store }
     }
 
     /// Everything that can be wrong with a request is found here, before anything is written.

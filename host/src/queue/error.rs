@@ -93,6 +93,8 @@ pub enum QueueError {
     NoServer {
         /// The data directory.
         data_dir: PathBuf,
+        /// The store that the server would need to have.
+        store: StoreKind,
     },
     /// The invocation is a dead task.
     #[error("{0} is a dead task and not live")]

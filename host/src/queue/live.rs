@@ -125,11 +125,13 @@ impl Queue {
     /// When the store cannot be read.
     pub fn status(&self) -> Result<Status, QueueError> {
         let inner = &self.inner;
-        let mut status = Status { servers: inner.servers()?, ..Status::default() };
+        let mut status = Status::default();
+        inner.ask_servers(&mut status)?;
         let workers = status.servers.iter().flat_map(|server| &server.workers);
         status.problems.extend(workers.filter(|worker| worker.alive && worker.silent_ms > SILENCE_MS).map(|worker| {
             format!(
-                "the worker with pid {} has said nothing for {} s: it was stopped, or waits for its disk",
+                "the worker with pid {} has said nothing for {} s: it was stopped, or waits for its disk; when it is \
+                 killed, another takes over its work",
                 worker.figures.pid,
                 worker.silent_ms / 1000
             )
@@ -158,6 +160,11 @@ impl Queue {
                 "{} does not exist; nothing was ever deployed or enqueued there",
                 inner.layout.root().display()
             ));
+        }
+        if journal::refuses_new_work(&inner.disk, &inner.layout.journal()) {
+            status
+                .problems
+                .push("the disk is full: new work is refused until there is room; what is queued runs on".to_owned());
         }
         status.problems.extend(self.dead_tasks().damage()?);
         status.dead = Some(inner.dlq.counts()?.total);
@@ -242,6 +249,28 @@ impl Inner {
 
     fn servers(&self) -> Result<Vec<ServerFigures>, QueueError> {
         Client::connect_all(&self.layout.run(), self.options.store)?.iter_mut().map(Client::figures).collect()
+    }
+
+    /// The figures of all servers. One that cannot be asked is a problem and hides nothing of the rest.
+    fn ask_servers(&self, status: &mut Status) -> Result<(), QueueError> {
+        let clients = match Client::connect_all(&self.layout.run(), self.options.store) {
+            Err(QueueError::Connection(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                status.problems.push("a server cannot be asked: only its own user may use its socket".to_owned());
+                return Ok(());
+            }
+            clients => clients?,
+        };
+        for mut client in clients {
+            match client.figures_soon() {
+                Ok(figures) => status.servers.push(figures),
+                Err(QueueError::NoAnswer { seconds }) => status.problems.push(format!(
+                    "a server has not answered for {seconds} s: it was stopped; when it is killed, others take over its work"
+                )),
+                Err(QueueError::Connection(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Takes the log over that holds the invocation, ends it there, and lets go again.

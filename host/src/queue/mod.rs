@@ -161,6 +161,14 @@ impl Queue {
         self.inner.make_directories()
     }
 
+    /// Whether there is a data directory. Where there is none, everything reads as empty.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    pub fn exists(&self) -> Result<bool, QueueError> {
+        self.inner.exists()
+    }
+
     /// The dead letter queue.
     #[must_use]
     pub fn dead_tasks(&self) -> DeadTasks {

@@ -63,7 +63,9 @@ impl Keeper {
             Decoder::new(&frame.body).uint("limit").ok().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
         if self.draining.is_none() && limit > 0 {
             let count = self.live.hand_over(limit)?;
-            tracing::info!(count, "handed work over to idle workers");
+            if count > 0 {
+                tracing::info!(count, "handed work over to idle workers");
+            }
             self.tell_figures();
             self.answers.push(Frame::new(Kind::Ack, frame.request, Vec::new()));
         }

@@ -133,6 +133,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         return Ok(Exit::Ok);
     }
     show(&deployed, &mut context.out)?;
+    if let Some(previous) = deployed.previous.filter(|_| !deployed.settings_changed.is_empty()) {
+        let names = deployed.settings_changed.join(", ");
+        context.out.note(format_args!(
+            "other settings than {previous}: {names}; they are not taken over, `{} task show {}` has them all",
+            context.program(),
+            deployed.task
+        ));
+    }
     if deployed.repaired {
         context.out.note("the file of its component was missing or damaged; it is whole again");
     }
@@ -152,6 +160,7 @@ fn as_json(deployed: &Deployment) -> serde_json::Value {
         "repaired": deployed.repaired,
         "current": deployed.active,
         "previous": deployed.previous,
+        "settings_changed": deployed.settings_changed,
         "shape": deployed.shape.to_string(),
         "size_bytes": deployed.size_bytes,
         "compile_ms": deployed.compile_ms,

@@ -72,7 +72,7 @@ pub struct Args {
     /// Metadata that the task can read. May be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
     pub meta: Vec<(String, String)>,
-    /// Wait until it is done or given up; print its output.
+    /// Wait until it is done or given up; print its output. Without a server it is run by this command itself.
     #[arg(long)]
     pub wait: bool,
     /// The largest payload that is accepted, up to 64MiB. [env: WASMQ_PAYLOAD_LIMIT] [default: 1MiB]

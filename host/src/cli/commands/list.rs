@@ -14,6 +14,9 @@ use crate::cli::values;
 use crate::clock;
 use crate::queue::{Live, LiveFilter, LivePhase};
 
+/// How many a person is shown unless asked otherwise.
+const LISTED: usize = 50;
+
 /// List live invocations.
 ///
 /// They wait, run, or could not be moved to the dead letter queue yet. What is done is not kept; what is dead is in `wasmq dlq list`.
@@ -25,9 +28,9 @@ pub struct Args {
     /// Only invocations of this task.
     #[arg(long, value_name = "NAME")]
     pub task: Option<TaskName>,
-    /// The most invocations to list.
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = values::limit, allow_negative_numbers = true)]
-    pub limit: usize,
+    /// The most invocations to list. [default: 50; with --json all]
+    #[arg(long, value_name = "N", value_parser = values::limit, allow_negative_numbers = true)]
+    pub limit: Option<usize>,
 }
 
 /// Lists them, the oldest first.
@@ -36,16 +39,18 @@ pub struct Args {
 /// When the store cannot be read, or is `none`.
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     // One more than asked for tells whether there are more.
-    let filter = LiveFilter { task: args.task.clone(), limit: Some(args.limit.saturating_add(1)) };
+    let limit = args.limit.unwrap_or(if context.out.is_json() { usize::MAX } else { LISTED });
+    let filter = LiveFilter { task: args.task.clone(), limit: Some(limit.saturating_add(1)) };
     let mut found = context.queue()?.list(&filter)?;
-    let more = found.len() > args.limit;
-    found.truncate(args.limit);
+    let more = found.len() > limit;
+    found.truncate(limit);
     if context.out.is_json() {
         found.iter().try_for_each(|live| context.out.json(&as_json(live)))?;
         return Ok(Exit::Ok);
     }
     if found.is_empty() {
         context.out.note("no live invocations");
+        context.note_absence()?;
         return Ok(Exit::Ok);
     }
     let now = clock::now();
@@ -54,7 +59,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     found.iter().for_each(|live| table.row(row(live, now)));
     context.out.table(&table)?;
     if more {
-        context.out.note(format_args!("there are more than {}; --limit N shows more", args.limit));
+        context.out.note(format_args!("there are more than {limit}; --limit N shows more"));
     }
     Ok(Exit::Ok)
 }

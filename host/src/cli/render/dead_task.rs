@@ -1,7 +1,7 @@
 //! The page about a dead task, for the person who was woken up by it: what died and why on top,
 //! the story below, and what to type next at the end.
 
-use wasmq_core::{DeadTask, Millis, Timestamp};
+use wasmq_core::{DeadTask, Millis, Timestamp, Verdict};
 
 use super::failure::{self, repeatability, tone_of};
 use super::sheet::Sheet;
@@ -96,8 +96,13 @@ fn deaths(sheet: &mut Sheet, dead: &DeadTask, now: Timestamp) {
 fn next(sheet: &mut Sheet, dead: &DeadTask, wasmq: &str) {
     let DeadTask { id, task, fingerprint, .. } = dead;
     sheet.heading("NEXT", "");
+    let repair = match dead.verdict {
+        Verdict::Timeout => (format!("{wasmq} deploy {task} FILE.wasm --timeout LONGER"), "give it more time"),
+        Verdict::MemoryLimit => (format!("{wasmq} deploy {task} FILE.wasm --memory MORE"), "give it more memory"),
+        _ => (format!("{wasmq} deploy {task} FIXED.wasm"), "deploy a repaired version"),
+    };
     sheet.commands(&[
-        (format!("{wasmq} deploy {task} FIXED.wasm"), "deploy a repaired version"),
+        repair,
         (format!("{wasmq} dlq retry {id}"), "try again with the current version"),
         (format!("{wasmq} dlq retry {id} --component original"), "try again with what failed"),
         (format!("{wasmq} dlq retry --group {fingerprint}"), "try all again that failed alike"),
@@ -111,7 +116,7 @@ mod tests {
 
     use wasmq_core::dead_task::DeadLimits;
     use wasmq_core::report::{FailureReport, Frame, TrapInfo};
-    use wasmq_core::{Bytes, Digest, InvocationId, Problem, Tail, TrapCode, Usage, Verdict, VersionNumber};
+    use wasmq_core::{Bytes, Digest, InvocationId, Problem, Tail, TrapCode, Usage, VersionNumber};
 
     use super::*;
     use crate::cli::output::paint::Paint;

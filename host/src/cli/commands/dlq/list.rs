@@ -14,6 +14,9 @@ use crate::cli::values;
 use crate::clock;
 use crate::queue::Selection;
 
+/// How many a person is shown unless asked otherwise.
+const LISTED: usize = 50;
+
 /// List dead tasks, the latest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -29,9 +32,9 @@ pub struct Args {
     /// Only dead tasks of this group, as `wasmq dlq groups` shows it.
     #[arg(long, value_name = "FINGERPRINT", value_parser = values::group, conflicts_with = "task")]
     pub group: Option<String>,
-    /// The most dead tasks to list.
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = values::limit, allow_negative_numbers = true)]
-    pub limit: usize,
+    /// The most dead tasks to list. [default: 50; with --json all]
+    #[arg(long, value_name = "N", value_parser = values::limit, allow_negative_numbers = true)]
+    pub limit: Option<usize>,
 }
 
 /// Lists them.
@@ -46,10 +49,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     };
     let dead = context.queue()?.dead_tasks();
     if context.out.is_json() {
-        dead.each_latest(&selection, args.limit, |dead| context.out.json(&as_json(&dead)))?;
+        dead.each_latest(&selection, args.limit.unwrap_or(usize::MAX), |dead| context.out.json(&as_json(&dead)))?;
         return Ok(Exit::Ok);
     }
-    let found = dead.latest(&selection, args.limit)?;
+    let found = dead.latest(&selection, args.limit.unwrap_or(LISTED))?;
     let total = dead.count(&selection)?;
     if found.is_empty() {
         context.out.note("no dead tasks");

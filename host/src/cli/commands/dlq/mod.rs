@@ -39,6 +39,7 @@ pub fn run(command: &Command, context: &mut Context) -> Result<Exit, CliError> {
         Command::Delete(args) => delete::run(args, context),
         Command::Stats(_) => stats::run(context),
     }?;
+    context.note_absence()?;
     note_damage(context)?;
     Ok(exit)
 }

@@ -267,19 +267,23 @@ pub struct EnqueueReader {
     body: Vec<u8>,
     /// Where the next invocation begins.
     at: usize,
+    waits: bool,
 }
 
 impl EnqueueReader {
     /// Starts with the first invocation.
-    #[must_use]
-    pub const fn new(body: Vec<u8>) -> Self {
-        Self { body, at: 1 }
+    ///
+    /// # Errors
+    /// When there is not even the wait flag.
+    pub fn new(body: Vec<u8>) -> Result<Self, DecodeError> {
+        let waits = Decoder::new(&body).byte("wait")? != 0;
+        Ok(Self { body, at: 1, waits })
     }
 
     /// Whether somebody waits for the end of the one invocation.
     #[must_use]
-    pub fn waits(&self) -> bool {
-        self.body.first().is_some_and(|flag| *flag != 0)
+    pub const fn waits(&self) -> bool {
+        self.waits
     }
 
     /// The next invocation and its payload; `None` after the last.
@@ -321,8 +325,9 @@ mod tests {
         #[test]
         fn any_bytes_read_or_fail_without_a_panic(bytes: Vec<u8>) {
             let _ = Frame::read(&mut &bytes[..]);
-            let mut batch = EnqueueReader::new(bytes);
-            while let Ok(Some(_)) = batch.next() {}
+            if let Ok(mut batch) = EnqueueReader::new(bytes) {
+                while let Ok(Some(_)) = batch.next() {}
+            }
         }
     }
 
@@ -334,13 +339,18 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_without_its_flag_is_malformed() {
+        assert!(EnqueueReader::new(Vec::new()).is_err());
+    }
+
+    #[test]
     fn a_batch_gives_back_every_invocation_with_its_payload() {
         let mut batch = EnqueueBody::new(false);
         for n in 0..3 {
             let id = InvocationId::new(Timestamp(1), n);
             batch.push(&Invocation::new(id, "t".parse().unwrap(), Timestamp(1)), &[n as u8; 2]);
         }
-        let mut batch = EnqueueReader::new(batch.finish());
+        let mut batch = EnqueueReader::new(batch.finish()).unwrap();
         let mut seen = Vec::new();
         while let Some((invocation, payload)) = batch.next().unwrap() {
             seen.push((invocation.id, payload.to_vec()));

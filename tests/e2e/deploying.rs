@@ -155,6 +155,12 @@ fn refused(world: &World, file: &Path, says: &[&str]) {
     world.run(&["task", "show", "new"]).fails(3, "no task new");
 }
 
+/// The file of the one component that was deployed.
+fn only_component(world: &World) -> PathBuf {
+    let mut files = std::fs::read_dir(world.data().join("components/sha256")).unwrap();
+    files.next().unwrap().unwrap().path()
+}
+
 fn with_echo() -> World {
     let world = World::new();
     world.deploy_as("t", &guest_file(ECHO), &[]);
@@ -311,8 +317,7 @@ fn settings_outside_their_range_are_refused_and_nothing_is_deployed() {
 fn deploying_the_same_component_again_repairs_its_file_and_says_so() {
     let world = World::new();
     world.deploy("echo", &[]);
-    let dir = world.data().join("components/sha256");
-    let file = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+    let file = only_component(&world);
     let whole = std::fs::read(&file).unwrap();
     std::fs::write(&file, b"rubbish").unwrap();
     let guest = guest_file("echo");
@@ -327,8 +332,7 @@ fn deploying_the_same_component_again_repairs_its_file_and_says_so() {
 fn what_needs_a_damaged_component_waits_visibly_and_runs_after_a_repair() {
     let world = World::new();
     world.deploy("echo", &[]);
-    let dir = world.data().join("components/sha256");
-    let file = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+    let file = only_component(&world);
     std::fs::write(&file, b"rubbish").unwrap();
     std::fs::remove_dir_all(world.data().join("cache")).unwrap();
     let id = world.enqueue(&["echo", "x"]);

@@ -16,7 +16,8 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::{Fallible, procfs};
 
-mod bindings {
+/// What `bindgen!` writes, for callers that block and for those that wait.
+mod generated {
     #![allow(
         missing_docs,
         unreachable_pub,
@@ -25,32 +26,28 @@ mod bindings {
         clippy::indexing_slicing,
         clippy::cast_possible_truncation
     )]
-    wasmtime::component::bindgen!({
-        path: "../wit",
-        world: "wasmq:task/task",
-        ownership: Borrowing { duplicate_if_necessary: true },
-    });
+
+    pub(super) mod bindings {
+        wasmtime::component::bindgen!({
+            path: "../wit",
+            world: "wasmq:task/task",
+            ownership: Borrowing { duplicate_if_necessary: true },
+        });
+    }
+
+    pub(super) mod waiting {
+        wasmtime::component::bindgen!({
+            path: "../wit",
+            world: "wasmq:task/task",
+            ownership: Borrowing { duplicate_if_necessary: true },
+            exports: { default: async },
+        });
+    }
 }
 
-mod waiting {
-    #![allow(
-        missing_docs,
-        unreachable_pub,
-        dead_code,
-        clippy::all,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )]
-    wasmtime::component::bindgen!({
-        path: "../wit",
-        world: "wasmq:task/task",
-        ownership: Borrowing { duplicate_if_necessary: true },
-        exports: { default: async },
-    });
-}
-
-use bindings::TaskPre;
-use bindings::wasmq::task::types::Invocation;
+use generated::bindings::wasmq::task::types::Invocation;
+use generated::bindings::{self, TaskPre};
+use generated::waiting;
 
 const ID: &str = "0198f2a4-5b6c-7d8e-9fa0-b1c2d3e4f506";
 const MEMORY_BYTES: usize = 256 << 20;

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wasmq_core::event::{Outcome, Started};
-use wasmq_core::{Digest, Invocation, InvocationId, Timestamp, VersionNumber};
+use wasmq_core::{InvocationId, Timestamp};
 use wasmq_wal::Options;
 use wasmq_wal::disk::{Disk, Fault, SimDisk, Survival};
 
+use super::tests::{id, invocation, started};
 use super::*;
 
 const DIR: &str = "/data/journal";
@@ -21,14 +22,6 @@ fn dir() -> &'static Path {
 
 fn shared(disk: &SimDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
-}
-
-fn id(n: u128) -> InvocationId {
-    InvocationId::new(Timestamp(1), n)
-}
-
-fn invocation(n: u128) -> Invocation {
-    Invocation::new(id(n), "resize".parse().unwrap(), Timestamp(1))
 }
 
 fn large() -> Vec<u8> {
@@ -54,10 +47,6 @@ fn fill(disk: &SimDisk) {
 
 fn has_reserve(disk: &SimDisk) -> bool {
     disk.stat(Path::new(RESERVE)).unwrap().is_some()
-}
-
-fn started(attempt: u32) -> Started {
-    Started { attempt, version: VersionNumber::FIRST, digest: Digest::new([1; 32]), at: Timestamp(2), alone: false }
 }
 
 /// A log as a worker leaves it that died, larger than the reserve: one done, one running, one queued,

@@ -14,11 +14,11 @@ use super::*;
 
 const DIR: &str = "/data/journal";
 
-fn id(n: u128) -> InvocationId {
+pub(super) fn id(n: u128) -> InvocationId {
     InvocationId::new(Timestamp(1), n)
 }
 
-fn invocation(n: u128) -> Invocation {
+pub(super) fn invocation(n: u128) -> Invocation {
     Invocation::new(id(n), "resize".parse().unwrap(), Timestamp(1))
 }
 
@@ -42,7 +42,7 @@ fn journal(disk: &SimDisk) -> Result<DiskJournal, JournalError> {
     DiskJournal::create(disk, Path::new(DIR), "worker, test", small_segments())
 }
 
-fn started(attempt: u32) -> Started {
+pub(super) fn started(attempt: u32) -> Started {
     Started { attempt, version: VersionNumber::FIRST, digest: Digest::new([1; 32]), at: Timestamp(2), alone: false }
 }
 

@@ -61,6 +61,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Client {
     stream: UnixStream,
     next_request: u64,
+    /// How long an answer may take.
+    patience: Option<Duration>,
 }
 
 impl Client {
@@ -87,8 +89,9 @@ impl Client {
                     return Err(QueueError::OtherStore { wanted: store, running: server.store });
                 }
                 Some(stream) => {
-                    stream.set_read_timeout(Some(SOON)).map_err(QueueError::Connection)?;
-                    clients.push(Self { stream, next_request: 0 });
+                    let mut client = Self { stream, next_request: 0, patience: None };
+                    client.be_patient_for(Some(SOON))?;
+                    clients.push(client);
                 }
                 None => {}
             }
@@ -113,31 +116,33 @@ impl Client {
         match Frame::read(&mut self.stream) {
             Ok(Some(frame)) => Ok(frame),
             Ok(None) => Err(QueueError::Connection(std::io::ErrorKind::UnexpectedEof.into())),
-            Err(WireError::Io(error)) => Err(QueueError::Connection(error)),
+            Err(WireError::Io(error)) => Err(self.no_answer(error)),
             Err(error) => Err(QueueError::Server(error.to_string())),
         }
     }
 
-    /// The answer to a request that is answered soon unless something is wrong with the server.
-    fn receive_soon(&mut self) -> Result<Frame, QueueError> {
-        match self.receive() {
-            Err(QueueError::Connection(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                Err(QueueError::NoAnswer { seconds: SOON.as_secs() })
-            }
-            answer => answer,
+    fn be_patient_for(&mut self, patience: Option<Duration>) -> Result<(), QueueError> {
+        self.patience = patience;
+        self.stream.set_read_timeout(patience).map_err(QueueError::Connection)
+    }
+
+    fn no_answer(&self, error: std::io::Error) -> QueueError {
+        match self.patience.filter(|_| error.kind() == std::io::ErrorKind::WouldBlock) {
+            Some(patience) => QueueError::NoAnswer { seconds: patience.as_secs() },
+            None => QueueError::Connection(error),
         }
     }
 
     /// Sends a batch and waits until it is durable.
     pub(super) fn enqueue(&mut self, body: Vec<u8>) -> Result<(), QueueError> {
         self.send(Kind::Enqueue, body)?;
-        let frame = self.receive_soon()?;
+        let frame = self.receive()?;
         acknowledged(&frame)
     }
 
     /// Waits for the end of the invocation that was enqueued last with the wait flag.
     pub(super) fn wait(&mut self, observe: &mut dyn FnMut(Waiting)) -> Result<Completion, QueueError> {
-        self.stream.set_read_timeout(None).map_err(QueueError::Connection)?;
+        self.be_patient_for(None)?;
         loop {
             let frame = self.receive()?;
             if frame.kind != Kind::Attempt {
@@ -149,7 +154,7 @@ impl Client {
 
     pub(super) fn cancel(&mut self, id: InvocationId) -> Result<bool, QueueError> {
         self.send(Kind::Cancel, id.as_u128().to_be_bytes().to_vec())?;
-        let frame = self.receive_soon()?;
+        let frame = self.receive()?;
         match acknowledged(&frame) {
             Ok(()) => Ok(true),
             Err(QueueError::UnknownId(_)) => Ok(false),
@@ -157,18 +162,11 @@ impl Client {
         }
     }
 
-    /// The figures, for somebody who has more to look at if they do not come.
-    pub(super) fn figures_soon(&mut self) -> Result<ServerFigures, QueueError> {
-        self.stream.set_read_timeout(Some(AT_ONCE)).map_err(QueueError::Connection)?;
-        match self.figures() {
-            Err(QueueError::NoAnswer { .. }) => Err(QueueError::NoAnswer { seconds: AT_ONCE.as_secs() }),
-            answer => answer,
-        }
-    }
-
+    /// The figures, which a server gives from memory.
     pub(super) fn figures(&mut self) -> Result<ServerFigures, QueueError> {
+        self.be_patient_for(Some(AT_ONCE))?;
         self.send(Kind::Status, Vec::new())?;
-        let frame = self.receive_soon()?;
+        let frame = self.receive()?;
         serde_json::from_slice(&frame.body).map_err(|error| QueueError::Server(error.to_string()))
     }
 }

@@ -14,9 +14,6 @@ use crate::journal::{self, Counts, LiveEntry, Snapshot};
 use crate::store::StoreKind;
 use crate::supervisor::ServerFigures;
 
-/// A worker that has said nothing for so long is a problem. They speak several times a second.
-const SILENCE_MS: u64 = 2000;
-
 /// Which live invocations to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LiveFilter {
@@ -125,10 +122,10 @@ impl Queue {
     /// When the store cannot be read.
     pub fn status(&self) -> Result<Status, QueueError> {
         let inner = &self.inner;
-        let mut status = Status::default();
-        inner.ask_servers(&mut status)?;
+        let (servers, problems) = inner.ask_servers()?;
+        let mut status = Status { servers, problems, ..Status::default() };
         let workers = status.servers.iter().flat_map(|server| &server.workers);
-        status.problems.extend(workers.filter(|worker| worker.alive && worker.silent_ms > SILENCE_MS).map(|worker| {
+        status.problems.extend(workers.filter(|worker| worker.is_silent()).map(|worker| {
             format!(
                 "the worker with pid {} has said nothing for {} s: it was stopped, or waits for its disk; when it is \
                  killed, another takes over its work",
@@ -247,30 +244,27 @@ impl Inner {
         Ok(journal::read_all(&self.disk, &self.layout.journal())?)
     }
 
-    fn servers(&self) -> Result<Vec<ServerFigures>, QueueError> {
-        Client::connect_all(&self.layout.run(), self.options.store)?.iter_mut().map(Client::figures).collect()
-    }
-
     /// The figures of all servers. One that cannot be asked is a problem and hides nothing of the rest.
-    fn ask_servers(&self, status: &mut Status) -> Result<(), QueueError> {
+    fn ask_servers(&self) -> Result<(Vec<ServerFigures>, Vec<String>), QueueError> {
+        let (mut servers, mut problems) = (Vec::new(), Vec::new());
         let clients = match Client::connect_all(&self.layout.run(), self.options.store) {
             Err(QueueError::Connection(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                status.problems.push("a server cannot be asked: only its own user may use its socket".to_owned());
-                return Ok(());
+                problems.push("a server cannot be asked: only its own user may use its socket".to_owned());
+                return Ok((servers, problems));
             }
             clients => clients?,
         };
         for mut client in clients {
-            match client.figures_soon() {
-                Ok(figures) => status.servers.push(figures),
-                Err(QueueError::NoAnswer { seconds }) => status.problems.push(format!(
+            match client.figures() {
+                Ok(figures) => servers.push(figures),
+                Err(QueueError::NoAnswer { seconds }) => problems.push(format!(
                     "a server has not answered for {seconds} s: it was stopped; when it is killed, others take over its work"
                 )),
                 Err(QueueError::Connection(_)) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok((servers, problems))
     }
 
     /// Takes the log over that holds the invocation, ends it there, and lets go again.
@@ -313,7 +307,7 @@ impl Inner {
 
     /// Components that the workers of running servers cannot use, and why.
     fn broken(&self) -> Broken {
-        self.servers().map(|servers| broken_in(&servers)).unwrap_or_default()
+        self.ask_servers().map(|(servers, _)| broken_in(&servers)).unwrap_or_default()
     }
 
     fn phase(&self, live: &LiveEntry, now: Timestamp, broken: &Broken) -> LivePhase {

@@ -121,6 +121,9 @@ impl Outside {
 
     /// Makes the invocations durable, together with those of other threads.
     pub(super) fn write(&self, invocations: &[(Invocation, Vec<u8>)]) -> Outcome {
+        if invocations.is_empty() {
+            return Ok(());
+        }
         let mut staging = lock(&self.shared.staging);
         invocations.iter().for_each(|(invocation, payload)| staging.batch.push(invocation, payload));
         let ticket = Arc::clone(&staging.batch.ticket);

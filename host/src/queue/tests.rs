@@ -244,3 +244,9 @@ fn many_threads_that_enqueue_share_a_log_and_lose_nothing() {
     assert_eq!(ids.len(), 400);
     assert!(ids.iter().all(|id| journal.get(id).is_some()));
 }
+
+#[test]
+fn an_empty_batch_is_enqueued_at_once() {
+    let queue = open(&SimDisk::new()).unwrap();
+    assert_eq!(queue.enqueue_all(Vec::new()).unwrap(), []);
+}

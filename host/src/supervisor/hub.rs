@@ -85,6 +85,14 @@ pub struct WorkerStatus {
     pub figures: WorkerFigures,
 }
 
+impl WorkerStatus {
+    /// Whether it runs and says nothing: it was stopped by somebody, or is held up by its disk.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.alive && Duration::from_millis(self.silent_ms) > SILENCE
+    }
+}
+
 struct Slot {
     worker: Option<Worker>,
     life: u64,
@@ -352,14 +360,14 @@ impl Hub {
             return;
         }
         let Some(pending) = self.pending.get_mut(&frame.request) else { return };
-        if frame.kind != Kind::Attempt && !(frame.kind == Kind::Ack && pending.waits) {
+        let more_follows = frame.kind == Kind::Attempt || (frame.kind == Kind::Ack && pending.waits);
+        if !more_follows {
             pending.slots.retain(|slot| *slot != incarnation.slot);
         }
         if frame.kind == Kind::Refused && !pending.slots.is_empty() {
             return;
         }
         let (client, request) = (pending.client, pending.request);
-        let more_follows = frame.kind == Kind::Attempt || (frame.kind == Kind::Ack && pending.waits);
         if !more_follows {
             self.pending.remove(&frame.request);
         }

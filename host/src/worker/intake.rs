@@ -43,11 +43,10 @@ impl Keeper {
             Kind::Enqueue if self.draining.is_some() => {
                 self.refuse(frame.request, Reason::Unavailable, "the worker is stopping; nothing was enqueued");
             }
-            Kind::Enqueue => self.intake.push_back(Batch {
-                request: frame.request,
-                reader: EnqueueReader::new(frame.body),
-                last: None,
-            }),
+            Kind::Enqueue => match EnqueueReader::new(frame.body) {
+                Ok(reader) => self.intake.push_back(Batch { request: frame.request, reader, last: None }),
+                Err(error) => self.refuse(frame.request, Reason::Malformed, error.to_string()),
+            },
             Kind::Cancel => return self.cancel(&frame),
             Kind::Drain => self.drain(),
             Kind::HandOver => return self.hand_over(&frame),

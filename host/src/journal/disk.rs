@@ -15,7 +15,7 @@ use wasmq_core::event::{self, Exhausted, Outcome, Started, kind};
 use wasmq_core::state::Entry;
 use wasmq_core::{Attempt, Event, Invocation, InvocationId, TaskName, Timestamp};
 use wasmq_wal::disk::Disk;
-use wasmq_wal::{Claim as LogClaim, Options, RecordRef, Wal, WalError, WalId};
+use wasmq_wal::{Claim as LogClaim, Options, PendingSync, RecordRef, SyncOutcome, Wal, WalError, WalId};
 
 use super::reserve::{RESERVE_BYTES, Reserve};
 use super::schedule::{Schedule, inline};
@@ -398,13 +398,26 @@ impl LiveStore for DiskJournal {
         Ok(self.wal.flush()?)
     }
 
-    fn commit(&mut self) -> Result<(), JournalError> {
+    fn begin_commit(&mut self) -> Result<Option<PendingSync>, JournalError> {
         let waited = self.dirty_since.map(Stopwatch::elapsed).unwrap_or_default();
-        match self.options.durability {
-            Durability::Always => self.sync(),
-            Durability::Interval(longest) if waited >= longest => self.sync(),
-            Durability::Interval(_) | Durability::Never => self.flush(),
+        let syncs = match self.options.durability {
+            Durability::Always => true,
+            Durability::Interval(longest) => waited >= longest,
+            Durability::Never => false,
+        };
+        if !syncs {
+            self.flush()?;
+            return Ok(None);
         }
+        let slow = self.wal.begin_sync()?;
+        // What is appended from now on waits anew. Should this sync fail, nothing more is ever written.
+        self.dirty_since = None;
+        Ok(slow)
+    }
+
+    fn finish_commit(&mut self, outcome: SyncOutcome) -> Result<(), JournalError> {
+        let _proof = self.wal.finish_sync(outcome)?;
+        Ok(())
     }
 
     fn is_dirty(&self) -> bool {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use wasmq_core::event::{Exhausted, Outcome, Started};
 use wasmq_core::state::Entry;
 use wasmq_core::{Attempt, Invocation, InvocationId, TaskName, Timestamp};
+use wasmq_wal::{PendingSync, SyncOutcome};
 
 use super::schedule::Schedule;
 use super::{Adopted, Claim, Counts, Enqueued, JournalError, LiveStore, Payload, ReplayHook};
@@ -88,7 +89,11 @@ impl LiveStore for MemoryJournal {
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), JournalError> {
+    fn begin_commit(&mut self) -> Result<Option<PendingSync>, JournalError> {
+        Ok(None)
+    }
+
+    fn finish_commit(&mut self, _outcome: SyncOutcome) -> Result<(), JournalError> {
         Ok(())
     }
 

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use wasmq_core::event::{Exhausted, Outcome, Started};
 use wasmq_core::state::Entry;
 use wasmq_core::{Attempt, Invocation, InvocationId, TaskName, Timestamp};
+use wasmq_wal::{PendingSync, SyncOutcome};
 
 /// What an enqueue did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,11 +153,30 @@ pub trait LiveStore: Send {
     /// When they cannot be written; the store is then poisoned.
     fn flush(&mut self) -> Result<(), JournalError>;
 
-    /// Makes all changes as durable as the setting says. Acknowledge only after it.
+    /// Begins to make all changes until now as durable as the setting says. The slow part is returned: it
+    /// touches nothing of the store, which may go on to change meanwhile, and its outcome has to be given
+    /// to [`LiveStore::finish_commit`] before another commit begins. `None` when there is no slow part.
+    ///
+    /// # Errors
+    /// When the changes cannot be written; the store is then poisoned.
+    fn begin_commit(&mut self) -> Result<Option<PendingSync>, JournalError>;
+
+    /// Ends a commit. Acknowledge what it covers only after it.
+    ///
+    /// # Errors
+    /// When the changes could not be made durable; the store is then poisoned.
+    fn finish_commit(&mut self, outcome: SyncOutcome) -> Result<(), JournalError>;
+
+    /// Makes all changes as durable as the setting says, in one go.
     ///
     /// # Errors
     /// When they cannot be made durable; the store is then poisoned.
-    fn commit(&mut self) -> Result<(), JournalError>;
+    fn commit(&mut self) -> Result<(), JournalError> {
+        match self.begin_commit()? {
+            Some(slow) => self.finish_commit(slow.run()),
+            None => Ok(()),
+        }
+    }
 
     /// Whether changes wait for a commit.
     fn is_dirty(&self) -> bool;

@@ -1,9 +1,9 @@
 //! Runs guests on a thread of its own: many attempts at once, none of which can hold up another
 //! for longer than an epoch tick.
 //!
-//! Invariant: every dispatched attempt is reported to the keeper exactly once. Reports are sent in
-//! batches: when half of the places is free again, so that the keeper refills them while the
-//! others still run, and when the executor has nothing else to do.
+//! Invariant: every dispatched attempt is reported to the keeper exactly once. Reports are made in
+//! batches: when all places are free again or the executor has nothing else to do. It acts for the
+//! keeper itself then, unless the keeper is being used.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, LocalSet, spawn_local};
 use wasmq_core::{AttemptReport, IdMap, InvocationId, Settings, TaskName, Timestamp};
 
-use super::keeper::Command;
+use super::keeper::{Command, SharedKeeper};
 use crate::runtime::{Cancel, Facts, Input, Limits, Prepared, Runtime};
 
 /// The most ended attempts of one report.
@@ -69,30 +69,47 @@ struct Shared {
     finished: RefCell<Vec<Finished>>,
     handles: RefCell<IdMap<(u32, AbortHandle)>>,
     some_finished: Notify,
-    keeper: Sender<Command>,
+    keeper: Arc<SharedKeeper>,
+    commands: Sender<Command>,
     /// How many ended attempts are reported at the latest.
     batch: usize,
 }
 
-impl Shared {
-    fn finish(&self, id: InvocationId, attempt: u32, end: End) {
-        let mut finished = self.finished.borrow_mut();
-        if finished.is_empty() {
-            self.some_finished.notify_one();
-        }
-        finished.push(Finished { id, attempt, end });
-        if finished.len() >= self.batch {
-            let _ = self.keeper.send(Command::Finished(std::mem::take(&mut *finished)));
-        }
+fn finish(shared: &Rc<Shared>, id: InvocationId, attempt: u32, end: End) {
+    let mut finished = shared.finished.borrow_mut();
+    if finished.is_empty() {
+        shared.some_finished.notify_one();
     }
+    finished.push(Finished { id, attempt, end });
+    let is_enough = finished.len() >= shared.batch;
+    drop(finished);
+    if is_enough {
+        settle(shared);
+    }
+}
 
-    fn abort(&self, id: InvocationId) {
-        let handle = self.handles.borrow_mut().remove(&id);
-        if let Some((attempt, handle)) = handle {
-            handle.abort();
-            self.finish(id, attempt, End::Aborted);
-        }
+fn abort(shared: &Rc<Shared>, id: InvocationId) {
+    let handle = shared.handles.borrow_mut().remove(&id);
+    if let Some((attempt, handle)) = handle {
+        handle.abort();
+        finish(shared, id, attempt, End::Aborted);
     }
+}
+
+/// Acts for the keeper when it is free, else tells its thread: an attempt in its place can begin either way
+/// while others run.
+fn settle(shared: &Rc<Shared>) {
+    let finished = std::mem::take(&mut *shared.finished.borrow_mut());
+    let Ok(mut keeper) = shared.keeper.try_lock() else {
+        let _ = shared.commands.send(Command::Finished(finished));
+        return;
+    };
+    let Some((dispatches, wakes)) = keeper.as_mut().map(|keeper| keeper.settle(finished)) else { return };
+    drop(keeper);
+    if wakes {
+        let _ = shared.commands.send(Command::Look);
+    }
+    dispatches.into_iter().for_each(|dispatch| start(shared, dispatch));
 }
 
 /// Runs until the keeper is gone.
@@ -102,7 +119,8 @@ impl Shared {
 pub(super) fn run(
     runtime: Arc<Runtime>,
     orders: UnboundedReceiver<ToExecutor>,
-    keeper: Sender<Command>,
+    keeper: Arc<SharedKeeper>,
+    commands: Sender<Command>,
     concurrency: u32,
 ) -> std::io::Result<()> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -112,7 +130,8 @@ pub(super) fn run(
         handles: RefCell::default(),
         some_finished: Notify::new(),
         keeper,
-        batch: (concurrency as usize / 2).clamp(1, LARGEST_BATCH),
+        commands,
+        batch: (concurrency as usize).clamp(1, LARGEST_BATCH),
     });
     LocalSet::new().block_on(&tokio, async {
         tokio::select! {
@@ -127,10 +146,10 @@ async fn take_orders(shared: &Rc<Shared>, mut orders: UnboundedReceiver<ToExecut
     while let Some(order) = orders.recv().await {
         match order {
             ToExecutor::Run(dispatches) => dispatches.into_iter().for_each(|dispatch| start(shared, dispatch)),
-            ToExecutor::Abort(id) => shared.abort(id),
+            ToExecutor::Abort(id) => abort(shared, id),
             ToExecutor::AbortAll => {
                 let ids: Vec<_> = shared.handles.borrow().keys().copied().collect();
-                ids.into_iter().for_each(|id| shared.abort(id));
+                ids.into_iter().for_each(|id| abort(shared, id));
             }
         }
     }
@@ -142,7 +161,7 @@ fn start(shared: &Rc<Shared>, dispatch: Dispatch) {
     let handle = spawn_local(async move {
         let report = attempt_once(&task.runtime, &dispatch).await;
         if task.handles.borrow_mut().remove(&dispatch.id).is_some() {
-            task.finish(dispatch.id, dispatch.attempt, End::Report(report));
+            finish(&task, dispatch.id, dispatch.attempt, End::Report(report));
         }
     });
     shared.handles.borrow_mut().insert(id, (attempt, handle.abort_handle()));
@@ -170,12 +189,11 @@ async fn attempt_once(runtime: &Runtime, dispatch: &Dispatch) -> AttemptReport {
 
 /// Wakes after at least one attempt has ended. It is queued behind the attempts that are ready to
 /// run, so under load it finds many.
-async fn report(shared: &Shared) {
+async fn report(shared: &Rc<Shared>) {
     loop {
         shared.some_finished.notified().await;
-        let finished = std::mem::take(&mut *shared.finished.borrow_mut());
-        if !finished.is_empty() && shared.keeper.send(Command::Finished(finished)).is_err() {
-            return;
+        if !shared.finished.borrow().is_empty() {
+            settle(shared);
         }
     }
 }

@@ -1,18 +1,21 @@
-//! The keeper: the one loop that owns the live store and decides what happens next.
+//! The keeper: it owns the live store and decides what happens next.
 //!
-//! Each turn: take the messages that wait, apply them, start what may start, hand the changes to the
-//! operating system, give the started attempts to the executor, commit when somebody waits for it,
-//! acknowledge. Guests run meanwhile on the executor's thread, so the sync delays nobody but those
-//! who wait for it.
+//! Each turn of its thread: take the messages that wait, apply them, start what may start, hand the
+//! changes to the operating system, give the started attempts to the executor, commit when somebody
+//! waits for it, acknowledge. The lock of the keeper is free while a commit waits for the disk and
+//! while guests run. So the executor can judge its ended attempts and fetch the next ones itself
+//! (`settle`), which spares both threads the waking of each other.
 //!
-//! Invariant: no message is answered before the commit that covers it.
+//! Invariants: no message is answered before the commit that covers it; only the keeper's thread
+//! commits; an attempt is run only after its `started` record was handed to the operating system.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use wasmq_core::{DeadTask, Digest, IdMap, IdSet, InvocationId, Settings, Timestamp, VersionNumber};
+use wasmq_wal::{PendingSync, SyncOutcome};
 
 use super::executor::{Dispatch, Finished, ToExecutor};
 use super::figures::WorkerFigures;
@@ -33,7 +36,7 @@ const REPAIR_LOOK: Duration = Duration::from_secs(5);
 /// How long a change may wait for a sync when nobody waits for it.
 const LAZY_COMMIT: Duration = Duration::from_millis(20);
 /// How long a worker without a free place waits for an attempt to end before it takes in more.
-const INTAKE_PAUSE: Duration = Duration::from_micros(200);
+const INTAKE_PAUSE: Duration = Duration::from_micros(500);
 /// The shortest time between two tellings of the figures that nobody asked for.
 const TELL_PAUSE: Duration = Duration::from_millis(5);
 /// The most messages that one turn takes.
@@ -52,6 +55,8 @@ pub enum Command {
     Buried(Buried),
     /// Stop: finish what runs within the grace time, put the rest back.
     Drain,
+    /// The executor left something that needs a commit.
+    Look,
 }
 
 /// How a keeper works.
@@ -115,66 +120,160 @@ pub(super) struct Keeper {
     pub(super) last_told: Option<Stopwatch>,
     /// More free logs wait than one look took over.
     pub(super) more_to_adopt: bool,
+    /// When the directory and the registry were looked at last.
+    pub(super) last_look: Option<Stopwatch>,
+    /// Since when a change waits for a commit, as far as the keeper's thread has seen.
+    pub(super) dirty_since: Option<Stopwatch>,
+    /// The keeper's thread sleeps no longer than a change may wait.
+    pub(super) watched: bool,
+    /// The executor has called the keeper's thread already.
+    pub(super) called: bool,
+    /// Why the store failed while the executor acted for the keeper.
+    pub(super) failure: Option<JournalError>,
+}
+
+/// The keeper, for its own thread and the executor's: whoever has the lock may act for it. It is not held during
+/// a commit, only while logs are adopted, handed over or compacted. Empty before the start and after the end.
+pub(super) type SharedKeeper = Mutex<Option<Keeper>>;
+
+/// What the first half of a turn leaves to do without the lock.
+struct Commit {
+    slow: Option<PendingSync>,
+    answers: Vec<Frame>,
+}
+
+/// Shares the keeper and takes its turns until it is drained.
+///
+/// # Errors
+/// When the store fails; what it holds is adopted by another worker.
+pub(super) fn run(shared: &SharedKeeper, keeper: Keeper, commands: &Receiver<Command>) -> Result<(), JournalError> {
+    *lock(shared) = Some(keeper);
+    let result = work(shared, commands);
+    // The executor ends when the keeper's end of its channel is gone.
+    drop(lock(shared).take());
+    result
+}
+
+fn work(shared: &SharedKeeper, commands: &Receiver<Command>) -> Result<(), JournalError> {
+    loop {
+        let Some(patience) = lock(shared).as_mut().map(Keeper::patience) else { return Ok(()) };
+        let first = match commands.recv_timeout(patience) {
+            Ok(command) => Some(command),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Command::Drain),
+        };
+        let Some(Commit { slow, answers }) =
+            lock(shared).as_mut().map(|keeper| keeper.first_half(first, commands)).transpose()?
+        else {
+            return Ok(());
+        };
+        let synced = slow.map(PendingSync::run);
+        let mut keeper = lock(shared);
+        let drained = keeper.as_mut().map(|keeper| keeper.second_half(synced, answers)).transpose()?;
+        if drained == Some(true)
+            && let Some(keeper) = keeper.take()
+        {
+            tracing::info!("drained");
+            return keeper.live.close();
+        }
+    }
+}
+
+/// Waits for the keeper. Somebody who died with it left it in an unknown state: the worker must end.
+#[allow(clippy::panic)]
+fn lock(shared: &SharedKeeper) -> MutexGuard<'_, Option<Keeper>> {
+    shared.lock().unwrap_or_else(|_| panic!("a thread died while it acted for the keeper"))
 }
 
 impl Keeper {
-    /// Runs until it is drained.
-    ///
-    /// # Errors
-    /// When the store fails; what it holds is adopted by another worker.
-    pub(super) fn run(mut self, commands: &Receiver<Command>) -> Result<(), JournalError> {
-        let mut last_look = None;
-        let mut dirty_since: Option<Stopwatch> = None;
-        loop {
-            if self.more_to_adopt || is_over(last_look, LOOK_AROUND) {
-                self.look_around()?;
-                last_look = Some(Stopwatch::start());
-            }
-            self.take_messages(commands, dirty_since.is_some())?;
-            self.take_slice()?;
-            if self.draining.is_none() {
-                self.start_what_may_start()?;
-            }
-            let lazy_over = dirty_since.is_some_and(|since| since.elapsed() >= LAZY_COMMIT);
-            self.flush_and_commit(lazy_over)?;
-            self.tell_when_idle();
-            dirty_since = if self.live.is_dirty() { dirty_since.or_else(|| Some(Stopwatch::start())) } else { None };
-            self.bury()?;
-            if self.drained() {
-                tracing::info!("drained");
-                return self.live.close();
-            }
-        }
-    }
-
-    /// Waits for the first message, then takes what else is there.
-    fn take_messages(&mut self, commands: &Receiver<Command>, dirty: bool) -> Result<(), JournalError> {
-        match commands.recv_timeout(self.patience(dirty)) {
-            Ok(command) => self.obey(command)?,
-            Err(RecvTimeoutError::Timeout) => return Ok(()),
-            Err(RecvTimeoutError::Disconnected) => self.drain(),
-        }
-        for command in commands.try_iter().take(MESSAGES_PER_TURN) {
-            self.obey(command)?;
-        }
-        Ok(())
-    }
-
-    /// How long the keeper may sleep when no message comes.
-    fn patience(&self, dirty: bool) -> Duration {
+    /// How long the thread may sleep when no message comes.
+    fn patience(&mut self) -> Duration {
         let until_due = self.live.next_due().map(|due| due.since(clock::now()).to_std());
         let is_full = self.running.len() >= self.options.concurrency;
+        self.watched = self.live.is_dirty();
         let longest = if self.more_to_adopt || (!self.intake.is_empty() && !is_full) {
             Duration::ZERO
         } else if !self.intake.is_empty() {
             INTAKE_PAUSE
-        } else if dirty {
+        } else if self.watched {
             LAZY_COMMIT
         } else {
             LOOK_AROUND
         };
-        let wakes_for_due = self.draining.is_none() && self.running.len() < self.options.concurrency;
+        let wakes_for_due = self.draining.is_none() && !is_full;
         until_due.filter(|_| wakes_for_due).map_or(longest, |until| until.max(Duration::from_millis(1)).min(longest))
+    }
+
+    /// The part of a turn before its sync: takes the messages that wait, applies them, starts what may
+    /// start, and hands all of it to the operating system.
+    fn first_half(&mut self, first: Option<Command>, commands: &Receiver<Command>) -> Result<Commit, JournalError> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
+        if self.more_to_adopt || is_over(self.last_look, LOOK_AROUND) {
+            self.look_around()?;
+            self.last_look = Some(Stopwatch::start());
+        }
+        for command in first.into_iter().chain(commands.try_iter().take(MESSAGES_PER_TURN)) {
+            self.obey(command)?;
+        }
+        self.take_slice()?;
+        if self.draining.is_none() {
+            self.start_what_may_start()?;
+        }
+        self.live.flush()?;
+        self.send_started();
+        let lazy_over = self.dirty_since.is_some_and(|since| since.elapsed() >= LAZY_COMMIT);
+        let answers = std::mem::take(&mut self.answers);
+        let wanted = !answers.is_empty() || self.unburied || lazy_over;
+        let slow = if wanted { self.live.begin_commit()? } else { None };
+        Ok(Commit { slow, answers })
+    }
+
+    /// The part of a turn after its sync: answers, and what follows from what is durable now. Returns
+    /// whether the worker is drained.
+    fn second_half(&mut self, synced: Option<SyncOutcome>, answers: Vec<Frame>) -> Result<bool, JournalError> {
+        if let Some(outcome) = synced {
+            self.live.finish_commit(outcome)?;
+        }
+        for answer in answers {
+            let _ = self.replies.send(answer);
+        }
+        self.tell_when_idle();
+        let was_dirty = self.dirty_since.filter(|_| self.live.is_dirty());
+        self.dirty_since = was_dirty.or_else(|| self.live.is_dirty().then(Stopwatch::start));
+        self.bury()?;
+        Ok(self.drained())
+    }
+
+    /// Takes what the executor has to say on the executor's own thread: judges the ended attempts and starts
+    /// as many others. What needs a sync is left to the thread that syncs. Returns the attempts to run, and
+    /// whether that thread should be woken.
+    pub(super) fn settle(&mut self, finished: Vec<Finished>) -> (Vec<Dispatch>, bool) {
+        if let Err(error) = self.settle_and_start(finished) {
+            // The attempts that were to start are not durable; the worker ends and its log says so.
+            self.failure.get_or_insert(error);
+            self.starting.clear();
+            return (Vec::new(), true);
+        }
+        let has_room = self.running.len() < self.options.concurrency;
+        let is_needed = !self.answers.is_empty()
+            || self.unburied
+            || self.draining.is_some()
+            || self.running.is_empty()
+            || (has_room && !self.intake.is_empty())
+            || (!self.watched && self.live.is_dirty());
+        let wakes = is_needed && !self.called;
+        self.called |= wakes;
+        (std::mem::take(&mut self.starting), wakes)
+    }
+
+    fn settle_and_start(&mut self, finished: Vec<Finished>) -> Result<(), JournalError> {
+        finished.into_iter().try_for_each(|one| self.finished(one))?;
+        if self.draining.is_none() {
+            self.start_what_may_start()?;
+        }
+        self.live.flush()
     }
 
     fn obey(&mut self, command: Command) -> Result<(), JournalError> {
@@ -188,6 +287,10 @@ impl Keeper {
             Command::Buried(buried) => self.buried(buried),
             Command::Drain => {
                 self.drain();
+                Ok(())
+            }
+            Command::Look => {
+                self.called = false;
                 Ok(())
             }
         }
@@ -238,18 +341,6 @@ impl Keeper {
                 suspects = adopted.suspects.len(),
                 "took over logs that nobody owned"
             );
-        }
-        Ok(())
-    }
-
-    fn flush_and_commit(&mut self, lazy_over: bool) -> Result<(), JournalError> {
-        self.live.flush()?;
-        self.send_started();
-        if !self.answers.is_empty() || self.unburied || lazy_over {
-            self.live.commit()?;
-        }
-        for answer in self.answers.drain(..) {
-            let _ = self.replies.send(answer);
         }
         Ok(())
     }

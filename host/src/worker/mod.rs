@@ -1,8 +1,8 @@
 //! A worker: the process that owns exactly one log and runs invocations.
 //!
-//! One thread, the [`keeper`], owns the live store and decides everything. It shares no state; the
-//! others get messages: the executor runs guests, the loader compiles or loads components, the
-//! undertaker writes dead tasks, the link speaks with the supervisor.
+//! The [`keeper`] owns the live store and decides everything. It has a thread, which alone commits; the
+//! executor, which runs guests, acts for it between guests. The others get messages: the loader compiles
+//! or loads components, the undertaker writes dead tasks, the link speaks with the supervisor.
 //!
 //! Invariants: guests never run on the thread that syncs; an attempt starts only after its
 //! `started` record has been handed to the operating system; nothing is acknowledged before the

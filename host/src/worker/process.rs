@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use wasmq_wal::disk::{Disk, RealDisk};
 
-use super::keeper::{Command, Keeper, KeeperOptions};
+use super::keeper::{self, Command, Keeper, KeeperOptions, SharedKeeper};
 use super::loader::Components;
 use super::{executor, link, loader, undertaker};
 use crate::dlq::{self, DeadTaskStore};
@@ -151,7 +151,8 @@ fn run_keeper(
     let runtime = Arc::new(Runtime::new(&runtime_options)?);
     let dlq = open_dlq(config, &disk)?;
     let (live, log) = open_live(config, &disk, &layout, adopts)?;
-    let helpers = start_helpers(config.concurrency, &runtime, &registry, &dlq, commands)?;
+    let shared = Arc::new(SharedKeeper::default());
+    let helpers = start_helpers(config.concurrency, &runtime, &registry, &dlq, &shared, commands)?;
     let options = KeeperOptions {
         concurrency: config.concurrency.max(1) as usize,
         grace: Duration::from_millis(config.grace_ms),
@@ -184,10 +185,15 @@ fn run_keeper(
         more_to_adopt: false,
         last_repair: None,
         last_told: None,
+        last_look: None,
+        dirty_since: None,
+        watched: false,
+        called: false,
+        failure: None,
     };
     keeper.figures.pid = std::process::id();
     keeper.figures.log = log;
-    keeper.run(inbox)?;
+    keeper::run(&shared, keeper, inbox)?;
     Ok(())
 }
 
@@ -234,11 +240,12 @@ fn start_helpers(
     runtime: &Arc<Runtime>,
     registry: &Arc<Registry>,
     dlq: &Arc<dyn DeadTaskStore>,
+    shared: &Arc<SharedKeeper>,
     commands: &Sender<Command>,
 ) -> std::io::Result<Helpers> {
     let (executor, orders) = tokio::sync::mpsc::unbounded_channel();
-    let (to_keeper, on_executor) = (commands.clone(), Arc::clone(runtime));
-    spawn("executor", move || executor::run(on_executor, orders, to_keeper, concurrency))?;
+    let (to_keeper, on_executor, shared) = (commands.clone(), Arc::clone(runtime), Arc::clone(shared));
+    spawn("executor", move || executor::run(on_executor, orders, shared, to_keeper, concurrency))?;
     let (undertaker, batches) = channel();
     let (to_keeper, dlq) = (commands.clone(), Arc::clone(dlq));
     spawn("undertaker", move || undertaker::run(&dlq, &batches, &to_keeper))?;

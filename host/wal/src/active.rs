@@ -11,7 +11,9 @@ use crate::error::{IoFailure, WalError};
 use crate::format::{RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Seed, encode_segment_header};
 use crate::name::{WalId, segment_file_name};
 use crate::options::Options;
+use crate::sync::PendingSync;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The largest extension that the length of a segment calls for by itself, in bytes.
 const LARGEST_EXTENSION_BYTES: u64 = 4 << 20;
@@ -24,7 +26,7 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 pub(crate) struct Active {
     pub(crate) path: PathBuf,
     pub(crate) sequence: u32,
-    file: Box<dyn DiskFile>,
+    file: Arc<dyn DiskFile>,
     seed: Seed,
     /// Records that are not in the file yet.
     buffer: Vec<u8>,
@@ -58,7 +60,7 @@ impl Active {
         let path = place.dir.join(segment_file_name(place.id, place.sequence));
         let no_space = |failure| WalError::NoSpace { needed_bytes: SEGMENT_HEADER_BYTES, failure };
         let file = match place.disk.open(&path, OpenMode::CreateNew) {
-            Ok(file) => file,
+            Ok(file) => Arc::from(file),
             Err(error) => {
                 let failure = IoFailure::new("create", &path, error);
                 let full = failure.is_no_space();
@@ -76,7 +78,7 @@ impl Active {
         Err(failure.into())
     }
 
-    fn empty(file: Box<dyn DiskFile>, path: PathBuf, place: Place<'_>) -> Self {
+    fn empty(file: Arc<dyn DiskFile>, path: PathBuf, place: Place<'_>) -> Self {
         Self {
             path,
             sequence: place.sequence,
@@ -215,6 +217,22 @@ impl Active {
             return Ok(());
         }
         self.sync_file()
+    }
+
+    /// The sync that would make durable what is written, for whoever runs it; `None` when all is.
+    pub(crate) fn pending_sync(&self) -> Option<PendingSync> {
+        (self.synced < self.written).then(|| {
+            let covers = Position { segment: self.sequence, offset: self.written };
+            PendingSync::new(Arc::clone(&self.file), self.path.clone(), covers)
+        })
+    }
+
+    /// A sync that began when this was the end of what is written has succeeded.
+    pub(crate) fn synced_to(&mut self, position: Position) {
+        // A segment that was sealed meanwhile was synced then.
+        if position.segment == self.sequence {
+            self.synced = self.synced.max(position.offset);
+        }
     }
 
     fn sync_file(&mut self) -> Result<(), IoFailure> {

@@ -27,6 +27,7 @@ mod quarantine;
 mod report;
 mod scan;
 mod segment_scan;
+mod sync;
 mod wal;
 mod window;
 
@@ -40,6 +41,7 @@ pub use options::Options;
 pub use quarantine::{quarantine, quarantine_path};
 pub use report::{Damage, DamageReason, Record, ScanReport, Torn};
 pub use scan::{read, scan, scan_listed, scan_one_segment};
+pub use sync::{PendingSync, SyncOutcome};
 pub use wal::Wal;
 
 #[cfg(test)]

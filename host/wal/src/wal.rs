@@ -15,6 +15,7 @@ use crate::listing::{SegmentInfo, segments_of};
 use crate::name::{WalId, lock_file_name, segment_file_name};
 use crate::options::Options;
 use crate::scan::read_record;
+use crate::sync::{PendingSync, SyncOutcome};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +32,9 @@ pub struct Wal {
     /// Oldest first.
     sealed: VecDeque<SegmentInfo>,
     poison: Option<IoFailure>,
+    /// A sync runs beside the log. No other one may run at the same time: the operating system tells of a
+    /// failure once, and the other would believe in success.
+    syncing: bool,
     /// The sealed segment that was read last.
     reader: Option<(u32, Box<dyn DiskFile>)>,
 }
@@ -80,7 +84,7 @@ impl Wal {
             Err(error) => return Err((lock, error)),
         };
         let dir = dir.to_owned();
-        Ok(Self { disk, dir, id, options, lock, active, sealed, poison: None, reader: None })
+        Ok(Self { disk, dir, id, options, lock, active, sealed, poison: None, syncing: false, reader: None })
     }
 
     /// The id of the log.
@@ -105,7 +109,9 @@ impl Wal {
         self.refuse_if_poisoned()?;
         let len = body_len(kind, parts)?;
         let bytes = RECORD_HEADER_BYTES + u64::from(len);
-        if self.active.has_records() && self.active.end() + bytes > self.options.segment_bytes {
+        let is_full = self.active.has_records() && self.active.end() + bytes > self.options.segment_bytes;
+        // To seal a segment is to sync it; while a sync runs the segment becomes a little longer instead.
+        if is_full && !self.syncing {
             self.rotate()?;
         }
         self.reserve(bytes)?;
@@ -153,6 +159,34 @@ impl Wal {
         self.flush()?;
         self.active.sync().map_err(|failure| self.poisoned_by(failure))?;
         Ok(Durable::new(self.position()))
+    }
+
+    /// Begins to make durable what was appended until now. What it returns has to be run, on any thread, and
+    /// its outcome given to [`Wal::finish_sync`]; appending may go on meanwhile, any other sync may not.
+    /// `None` when there is nothing new.
+    ///
+    /// # Errors
+    /// `Io`, and the log is poisoned; `Poisoned` when it was.
+    pub fn begin_sync(&mut self) -> Result<Option<PendingSync>, WalError> {
+        debug_assert!(!self.syncing, "two syncs at once");
+        self.flush()?;
+        let pending = self.active.pending_sync();
+        self.syncing = pending.is_some();
+        Ok(pending)
+    }
+
+    /// Takes the outcome of a sync. The position is the end of what is durable by it.
+    ///
+    /// # Errors
+    /// `Io` when the sync failed, and the log is poisoned; `Poisoned` when it was, also if this sync succeeded.
+    pub fn finish_sync(&mut self, outcome: SyncOutcome) -> Result<Durable<Position>, WalError> {
+        self.syncing = false;
+        self.refuse_if_poisoned()?;
+        if let Some(failure) = outcome.failure {
+            return Err(self.poisoned_by(failure));
+        }
+        self.active.synced_to(outcome.covers);
+        Ok(Durable::new(outcome.covers))
     }
 
     /// The end of what was appended.

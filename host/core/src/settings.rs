@@ -79,7 +79,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Wall-clock limit of an attempt.
+    /// Wall-clock limit of an attempt; the time in which other guests of its worker run does not count.
     pub timeout: Millis,
     /// Limit of all linear memories together, in bytes.
     pub memory_bytes: u64,

@@ -17,7 +17,7 @@ use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 
 use super::Runtime;
 use super::bindings::wasmq::task::types::{Failure, Invocation};
-use super::drive::{Driven, Elapsed};
+use super::drive::{Driven, Elapsed, interrupted};
 use super::failure;
 use super::limits::MemoryLimiter;
 use super::prepare::{Prepared, Program};
@@ -27,7 +27,7 @@ use super::ticker::Running;
 /// What an attempt may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Wall-clock time from start to end.
+    /// Wall-clock time from start to end, without the time it had to wait for other guests.
     pub timeout: Millis,
     /// All linear memories and tables together, in bytes.
     pub memory_bytes: u64,
@@ -177,8 +177,7 @@ impl Runtime {
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| &mut state.limiter);
         store.set_epoch_deadline(1);
-        // Tokio's own yield lets timers and sockets have their turn too, not only other attempts.
-        store.epoch_deadline_callback(|_| Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))));
+        store.epoch_deadline_callback(|_| Ok(UpdateDeadline::YieldCustom(1, Box::pin(interrupted()))));
         store
     }
 }

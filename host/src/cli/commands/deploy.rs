@@ -60,7 +60,7 @@ pub struct Args {
 /// The limits of an attempt.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct LimitArgs {
-    /// The longest an attempt may take, from 1ms to 24h. [default: 1m]
+    /// The longest an attempt may take, from 1ms to 24h; waiting for other guests of its worker does not count. [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = values::duration, allow_hyphen_values = true, help_heading = LIMITS)]
     pub timeout: Option<Millis>,
     /// The most memory an attempt may use, from 64KiB to 4GiB. [default: 256MiB]

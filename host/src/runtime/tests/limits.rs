@@ -23,6 +23,21 @@ fn a_spinning_guest_ends_at_its_deadline() {
 }
 
 #[test]
+fn waiting_for_other_guests_does_not_count_towards_the_deadline() {
+    let runtime = runtime();
+    let spin = prepare(&runtime, &handler(SPIN));
+    let mut spinning = input(b"");
+    spinning.limits.timeout = Millis(200);
+    let one = || runtime.run(&spin, spinning.clone());
+    let (first, second, third, fourth) = block_on(async { tokio::join!(one(), one(), one(), one()) });
+    for report in [first, second, third, fourth] {
+        assert_eq!(report.verdict, Verdict::Timeout);
+        // Without the rule each would get a quarter of its time.
+        assert!(report.usage.cpu_us > 150_000, "{:?}", report.usage);
+    }
+}
+
+#[test]
 fn others_on_the_thread_of_a_spinning_guest_complete() {
     let runtime = runtime();
     let (spin, echo) = (prepare(&runtime, &handler(SPIN)), prepare(&runtime, &handler(ECHO)));

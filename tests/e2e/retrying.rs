@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 
 use crate::stories::{dead_count, dead_task, deploy_as, run_until_dead, run_until_done, world_of_dead};
-use crate::world::World;
+use crate::world::{World, until};
 
 fn retried(world: &World, arguments: &[&str]) -> serde_json::Value {
     world.run(&[&["dlq", "retry", "--json"], arguments].concat()).ok().json()
@@ -103,6 +103,26 @@ fn a_retry_keeps_the_past_and_gives_a_fresh_budget() {
     assert_eq!(deaths[0]["dead_at"], first["dead_at"]);
     assert!(second["dead_at"].as_str() > first["dead_at"].as_str());
     assert!(world.run(&["dlq", "show", &id]).ok().text().contains("EARLIER DEATHS"));
+}
+
+#[test]
+fn whoever_waits_for_a_retry_learns_how_it_ended() {
+    let (world, ids) = world_of_dead(3);
+    let server = world.serve(&["--workers", "1"]);
+    let again = world.run(&["dlq", "retry", "--all", "--component", "original", "--wait"]);
+    let again = again.fails(20, "0 done, 3 dead again, the last one of error.permanent");
+    assert!(again.stderr.contains("wasmq dlq show"), "{}", again.stderr);
+    let lines = world.run(&["dlq", "retry", &ids[0], &ids[1], "--wait", "--json"]).ok().lines();
+    assert_eq!(lines.last(), Some(&serde_json::json!({ "done": 2, "dead": [] })));
+    server.stop();
+    let mut waiting = world.command(&["dlq", "retry", &ids[2], "--wait"]);
+    let waiting = waiting.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the replay is queued", || world.live().len() == 1);
+    let _server = world.serve(&["--workers", "1"]);
+    let ended = waiting.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(told.contains("no server runs") && told.contains("1 done"), "{told}");
 }
 
 #[test]

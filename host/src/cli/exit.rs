@@ -1,7 +1,7 @@
 //! The exit codes of the command line. Scripts may rely on them.
 //!
 //! Invariant: a code never changes its meaning. 1 to 10 are about the command itself, 20 to 26 say
-//! how the attempt ended that `run` or `enqueue --wait` waited for.
+//! how the attempt ended that `run`, `enqueue --wait` or `dlq retry --wait` waited for.
 
 use std::process::ExitCode;
 
@@ -63,7 +63,7 @@ Exit codes:
    8  the data directory cannot be used: permission, damage, full disk, newer format
    9  the store is \"none\", or it needs a server and none runs
   10  stdout cannot be written
-  run and enqueue --wait also leave with how the attempt ended:
+  run, enqueue --wait and dlq retry --wait also leave with how the attempt ended:
   20  error.*      21  trap.*      22  exit.* (the task's own code is in the verdict)
   23  timeout      24  memory-limit, output-limit      25  denied      26  any other verdict";
 

@@ -147,6 +147,10 @@ impl DeadTasks {
         Self { inner }
     }
 
+    pub(super) const fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
     /// Iterates over those that are there now.
     #[must_use]
     pub fn iter(&self, selection: &Selection) -> DeadIter {

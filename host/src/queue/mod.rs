@@ -42,6 +42,7 @@ mod outside;
 mod retry;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,6 +64,7 @@ pub use error::QueueError;
 pub use live::{Live, LiveFilter, LivePhase, Shown, Status};
 pub use once::{OnceRequest, run_once};
 pub use retry::{Component, Refused, Retried, RetryReport};
+pub use watch::Watch;
 
 use crate::dlq::{DeadTaskStore, DiskDlq, NoDlq};
 use crate::registry::Registry;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -14,8 +15,10 @@ use crate::cli::output::table::{Cell, Table};
 use crate::cli::output::time;
 use crate::cli::several::Several;
 use crate::cli::values;
-use crate::queue::{Component, Retried, RetryReport};
+use crate::queue::{Component, DeadTasks, Retried, RetryReport, Watch};
 
+/// How often replays are looked at while somebody waits for them.
+const LOOK: Duration = Duration::from_millis(200);
 /// Up to this many are listed for a person one by one; more are summed up.
 const MAX_LISTED: usize = 20;
 
@@ -30,12 +33,13 @@ const MAX_LISTED: usize = 20;
 #[command(after_help = "\
 Examples:
   wasmq dlq retry 01935d2c-7b3e-7cc0-98c4-dc0c0c07398f
-  wasmq dlq retry --task resize --component v2
+  wasmq dlq retry --task resize --component v2 --wait
   wasmq dlq retry --group 2f1c9a7b30e4d586 --dry-run
   wasmq dlq retry --all --component original
 
 Leaves with 0 when all were put back, with 7 when only some were, and with the code of the first
-error when none was.")]
+error when none was. With --wait, 7 too when some are dead again, and with the code of the last
+verdict (20 to 26) when all are.")]
 pub struct Args {
     /// Which dead tasks.
     #[command(flatten)]
@@ -47,6 +51,9 @@ pub struct Args {
     /// Attempts including the first, from 1 to 1000. [default: the setting of the task]
     #[arg(long, value_name = "N", value_parser = values::own_max_attempts, allow_negative_numbers = true)]
     pub max_attempts: Option<NonZeroU32>,
+    /// Wait until all have ended, and say how many are done and which are dead again.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub wait: bool,
     /// Only say what would be done.
     #[arg(long)]
     pub dry_run: bool,
@@ -66,13 +73,60 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     let report =
         dead.retry(&selection, &component, args.max_attempts, args.dry_run, &mut |seen| bar.set_position(seen));
     bar.finish_and_clear();
-    let report = report?;
+    let mut report = report?;
     show(args, &report, context)?;
     report.retried.iter().for_each(|_| several.done());
-    for refused in report.refused {
+    for refused in report.refused.drain(..) {
         several.refused(refused.id.to_string(), refused.error.into());
     }
-    several.finish(context)
+    let retried = report.retried;
+    match several.finish(context)? {
+        exit @ (Exit::Ok | Exit::Partly) if args.wait && !retried.is_empty() => wait(&dead, &retried, exit, context),
+        exit => Ok(exit),
+    }
+}
+
+/// Waits for the end of all replays.
+fn wait(dead: &DeadTasks, retried: &[Retried], exit: Exit, context: &mut Context) -> Result<Exit, CliError> {
+    let bar = context.out.progress(retried.len() as u64, "ended");
+    let mut watch = dead.watch(retried);
+    let mut warned = false;
+    while watch.look()? > 0 {
+        bar.set_position(watch.done() + watch.dead().len() as u64);
+        if !warned && context.queue()?.status()?.servers.is_empty() {
+            context.out.note("no server runs on this data directory; waiting for one (`wasmq serve`)");
+        }
+        warned = true;
+        pause();
+    }
+    bar.finish_and_clear();
+    tell_end(&watch, context)?;
+    Ok(match watch.last_dead() {
+        None => exit,
+        Some(last) if watch.done() == 0 && exit == Exit::Ok => Exit::of_verdict(&last.verdict),
+        Some(_) => Exit::Partly,
+    })
+}
+
+/// Other processes do the work that is waited for, and nothing wakes this one.
+#[allow(clippy::disallowed_methods)]
+fn pause() {
+    std::thread::sleep(LOOK);
+}
+
+fn tell_end(watch: &Watch, context: &mut Context) -> Result<(), CliError> {
+    let (done, dead) = (watch.done(), watch.dead());
+    if context.out.is_json() {
+        return context.out.json(&json!({ "done": done, "dead": dead }));
+    }
+    let Some(last) = watch.last_dead() else {
+        context.out.note(format_args!("{done} done"));
+        return Ok(());
+    };
+    context.out.note(format_args!("{done} done, {} dead again, the last one of {}", dead.len(), last.verdict));
+    let command = format!("{} dlq show {}", context.program(), last.id);
+    context.out.next_step("see why", &command);
+    Ok(())
 }
 
 fn show(args: &Args, report: &RetryReport, context: &mut Context) -> Result<(), CliError> {

@@ -23,17 +23,22 @@
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+mod causes;
 pub mod cli;
 mod clock;
 mod config;
 mod demo;
 mod dlq;
+mod findings;
 mod journal;
+#[cfg(test)]
+mod proofs;
 pub mod queue;
 mod registry;
 mod runtime;
 mod store;
 mod supervisor;
+mod sync;
 mod telemetry;
 mod wire;
 mod worker;

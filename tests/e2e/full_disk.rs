@@ -3,14 +3,13 @@
 //!
 //! The data directory is a small file system of its own, which only a privileged user can mount; without
 //! that right these tests say so and pass.
-#![allow(clippy::print_stderr)]
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
-use std::process::Command;
 
+use crate::privileges::Mount;
 use crate::stories::{dead_count, enqueue_batch, numbered, run_until_dead, until_completed};
 use crate::world::{Ran, World, is_alive, until};
 
@@ -18,29 +17,23 @@ use crate::world::{Ran, World, is_alive, until};
 const DISK_BYTES: u64 = 24 << 20;
 
 /// A world whose data directory is a disk of its own.
-struct SmallDisk {
-    world: World,
+pub struct SmallDisk {
+    // Before the world, so that it is dropped first.
+    _mount: Mount,
+    pub world: World,
     ballasts: usize,
 }
 
 impl SmallDisk {
     /// `None`, and a word about it, where mounting is not permitted.
-    fn mount() -> Option<Self> {
+    pub fn mount(bytes: u64) -> Option<Self> {
         let world = World::new();
-        std::fs::create_dir(world.data()).unwrap();
-        let size = format!("size={DISK_BYTES}");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(world.data()).output();
-        match mounted {
-            Ok(output) if output.status.success() => Some(Self { world, ballasts: 0 }),
-            other => {
-                eprintln!("SKIPPED: a file system cannot be mounted here, so no disk was filled: {other:?}");
-                None
-            }
-        }
+        let mount = Mount::memory(bytes, &world.data())?;
+        Some(Self { _mount: mount, world, ballasts: 0 })
     }
 
     /// Writes a file until nothing more fits, then cuts it so that `room` bytes are free. Returns it.
-    fn fill_up_to(&mut self, room: u64) -> PathBuf {
+    pub fn fill_up_to(&mut self, room: u64) -> PathBuf {
         let path = self.world.data().join(format!("ballast-{}", self.ballasts));
         self.ballasts += 1;
         let mut file = File::create(&path).unwrap();
@@ -57,7 +50,7 @@ impl SmallDisk {
     }
 
     /// Fills the disk to the last byte.
-    fn fill(&mut self) -> PathBuf {
+    pub fn fill(&mut self) -> PathBuf {
         self.fill_up_to(0)
     }
 
@@ -65,7 +58,7 @@ impl SmallDisk {
         self.reserve().metadata().is_ok_and(|found| found.len() == 4 << 20)
     }
 
-    fn reserve(&self) -> PathBuf {
+    pub fn reserve(&self) -> PathBuf {
         self.world.data().join("journal/reserve")
     }
 
@@ -81,21 +74,14 @@ impl SmallDisk {
         }
     }
 
-    fn live_ids(&self) -> BTreeSet<String> {
+    pub fn live_ids(&self) -> BTreeSet<String> {
         self.world.live().iter().map(|live| live["id"].as_str().unwrap().to_owned()).collect()
     }
 }
 
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily, because a server that a failed test left may still hold files.
-        let _ = Command::new("umount").arg("-l").arg(self.world.data()).status();
-    }
-}
-
 /// A disk on which a server has run, with two dead tasks and the reserve.
-fn used_before() -> Option<SmallDisk> {
-    let disk = SmallDisk::mount()?;
+pub fn used_before() -> Option<SmallDisk> {
+    let disk = SmallDisk::mount(DISK_BYTES)?;
     disk.world.deploy("permanent", &[]);
     disk.world.deploy("echo", &[]);
     enqueue_batch(&disk.world, "permanent", &numbered(2));

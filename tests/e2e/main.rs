@@ -14,7 +14,10 @@
     unused_crate_dependencies
 )]
 
+mod cases;
+mod clocks;
 mod crashing;
+mod damage;
 mod dead_letters;
 mod demo;
 mod deploying;
@@ -24,14 +27,22 @@ mod failing_sync;
 mod first_steps;
 mod follow_ups;
 mod full_disk;
+mod full_disk_places;
 mod kills;
 mod manners;
+mod one_outcome;
+mod places;
+mod poison;
+mod power_cut;
+mod privileges;
 mod retrying;
 mod running_once;
 mod sandbox;
 mod serving;
 mod settings;
+mod store_checks;
 mod store_none;
 mod stories;
+mod upgrades;
 mod verdicts;
 mod world;

@@ -144,9 +144,13 @@ impl World {
 
     /// Starts a server and waits until it answers.
     pub fn serve(&self, arguments: &[&str]) -> Server {
+        self.serve_by(self.command(&[&["serve"], arguments].concat()))
+    }
+
+    /// The same with a command that was set up by hand.
+    pub fn serve_by(&self, mut command: Command) -> Server {
         let log = self.path(&format!("serve-{}.log", self.servers_started()));
         let file = std::fs::File::create(&log).unwrap();
-        let mut command = self.command(&[&["serve"], arguments].concat());
         let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
         let pid = child.id();
         let server = Server { child, log };
@@ -161,6 +165,14 @@ impl World {
     fn servers_started(&self) -> usize {
         let names = std::fs::read_dir(self.dir.path()).unwrap().filter_map(Result::ok);
         names.filter(|entry| entry.file_name().to_string_lossy().starts_with("serve-")).count()
+    }
+
+    /// What all servers of this world have written to stderr so far.
+    pub fn server_logs(&self) -> impl Iterator<Item = String> {
+        (0..self.servers_started()).map(|n| {
+            let bytes = std::fs::read(self.path(&format!("serve-{n}.log"))).unwrap();
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
     }
 
     pub fn status(&self) -> Value {

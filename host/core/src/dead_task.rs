@@ -147,6 +147,7 @@ impl DeadTask {
             pin: crate::invocation::Pin::Current,
             enqueued_at: self.enqueued_at,
             due_at: self.enqueued_at,
+            is_delay: false,
             priority: self.priority,
             max_attempts: self.own_max_attempts,
             replays: self.replays.saturating_add(1),

@@ -40,6 +40,8 @@ pub mod kind {
     pub const ADOPTED: u8 = 9;
     /// Invocations that another log holds from here on.
     pub const HANDED_OVER: u8 = 10;
+    /// The highest that this version knows.
+    pub const LAST: u8 = HANDED_OVER;
 }
 
 /// How an invocation left the journal.

@@ -22,6 +22,8 @@ pub const MAX_METADATA_PAIRS: usize = 64;
 pub const MAX_METADATA_BYTES: usize = 16 * 1024;
 /// The highest priority; 0 is the default and the lowest.
 pub const MAX_PRIORITY: u8 = 9;
+/// The bit beside the priority that says that the invocation was delayed by a span.
+const IS_DELAY: u8 = 0x80;
 /// How many earlier deaths an invocation carries along; of more, the first and the latest stay.
 pub const MAX_DEATHS_KEPT: usize = 16;
 
@@ -50,6 +52,9 @@ pub struct Invocation {
     pub enqueued_at: Timestamp,
     /// The earliest first attempt. Not after `enqueued_at` means at once, whatever the clock says.
     pub due_at: Timestamp,
+    /// Whether it was asked for as a delay: then the time from `enqueued_at` to `due_at` has to pass, whatever the
+    /// clock shows meanwhile.
+    pub is_delay: bool,
     /// 0 to [`MAX_PRIORITY`]; among due invocations the higher one starts first.
     pub priority: u8,
     /// Its own budget of attempts, over the task's.
@@ -98,6 +103,7 @@ impl Invocation {
             pin: Pin::Current,
             enqueued_at: now,
             due_at: now,
+            is_delay: false,
             priority: 0,
             max_attempts: None,
             replays: 0,
@@ -114,7 +120,7 @@ impl Invocation {
         encode_pin(&mut encoder, &self.pin);
         encoder.uint(self.enqueued_at.0);
         encoder.uint(self.due_at.0);
-        encoder.byte(self.priority);
+        encoder.byte(self.priority | if self.is_delay { IS_DELAY } else { 0 });
         encoder.uint(self.max_attempts.map_or(0, |n| u64::from(n.get())));
         encoder.uint(u64::from(self.replays));
         encoder.uint(self.metadata.len() as u64);
@@ -132,13 +138,18 @@ impl Invocation {
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let id = decode_id(decoder)?;
         let task = decoder.text("task")?.parse().map_err(|_| DecodeError::Invalid("task"))?;
+        let pin = decode_pin(decoder)?;
+        let enqueued_at = Timestamp(decoder.uint("enqueued_at")?);
+        let due_at = Timestamp(decoder.uint("due_at")?);
+        let priority = decoder.byte("priority")?;
         Ok(Self {
             id,
             task,
-            pin: decode_pin(decoder)?,
-            enqueued_at: Timestamp(decoder.uint("enqueued_at")?),
-            due_at: Timestamp(decoder.uint("due_at")?),
-            priority: decoder.byte("priority")?.min(MAX_PRIORITY),
+            pin,
+            enqueued_at,
+            due_at,
+            is_delay: priority & IS_DELAY != 0,
+            priority: (priority & !IS_DELAY).min(MAX_PRIORITY),
             max_attempts: NonZeroU32::new(decoder.uint32("max_attempts")?),
             replays: decoder.uint32("replays")?,
             metadata: decode_metadata(decoder)?,
@@ -216,7 +227,8 @@ mod tests {
     fn sample(pin: Pin, metadata: Vec<(String, String)>, replays: u32) -> Invocation {
         let id = InvocationId::new(Timestamp(77), 5);
         let plain = Invocation::new(id, "resize".parse().unwrap(), Timestamp(77));
-        Invocation { pin, metadata, replays, max_attempts: NonZeroU32::new(9), priority: 3, ..plain }
+        let (max_attempts, is_delay) = (NonZeroU32::new(9), replays.is_multiple_of(2));
+        Invocation { pin, metadata, replays, max_attempts, priority: 3, is_delay, ..plain }
     }
 
     proptest! {

@@ -29,6 +29,7 @@ pub mod settings;
 pub mod state;
 pub mod time;
 pub mod verdict;
+pub mod wait;
 
 pub use bytes::{Bytes, Tail};
 pub use dead_task::{DeadTask, Death};
@@ -38,5 +39,6 @@ pub use invocation::{Invocation, Pin};
 pub use name::{Label, TaskName, VersionNumber};
 pub use report::{Attempt, AttemptReport, FollowUp, Problem, TrapInfo, Usage};
 pub use settings::Settings;
-pub use time::{Millis, Timestamp};
+pub use time::{Millis, Moment, Timestamp};
 pub use verdict::{TrapCode, Verdict};
+pub use wait::Wait;

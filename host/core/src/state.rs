@@ -90,12 +90,6 @@ impl<P> Entry<P> {
         }
     }
 
-    /// Whether it is queued and its time has come. What was never delayed is due whatever the clock says,
-    /// so a clock that is set back holds nothing up.
-    pub fn is_due(&self, now: Timestamp) -> bool {
-        matches!(self.phase, Phase::Queued { due } if due <= now || due <= self.invocation.enqueued_at)
-    }
-
     /// The same entry with another payload.
     pub fn with_payload<Q>(self, payload: Q) -> Entry<Q> {
         Entry {
@@ -254,7 +248,10 @@ impl<P> Ledger<P> {
             && let Phase::Running(started) = entry.phase
         {
             entry.attempts = started.attempt.saturating_sub(1);
-            entry.phase = Phase::Queued { due: entry.invocation.due_at };
+            // A suspect that was not seen to its end is one still.
+            entry.suspicion = if started.alone { Suspicion::InCompany } else { Suspicion::None };
+            // Its time had come: it waits for nothing any more.
+            entry.phase = Phase::Queued { due: entry.invocation.enqueued_at.min(entry.invocation.due_at) };
         }
     }
 
@@ -374,6 +371,17 @@ mod tests {
         start(&mut ledger, 1, 1, false);
         ledger.apply(Event::Released(id(1)), |_| ());
         assert_eq!(ledger.get(&id(1)).unwrap().attempts, 0);
+    }
+
+    #[test]
+    fn a_suspect_that_was_put_back_runs_alone_again() {
+        for alone in [false, true] {
+            let mut ledger = Ledger::default();
+            enqueue(&mut ledger, 1, 0);
+            start(&mut ledger, 1, 1, alone);
+            ledger.apply(Event::Released(id(1)), |_| ());
+            assert_eq!(ledger.get(&id(1)).unwrap().suspicion == Suspicion::InCompany, alone);
+        }
     }
 
     #[test]

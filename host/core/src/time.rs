@@ -16,6 +16,15 @@ pub struct Timestamp(pub u64);
 #[serde(transparent)]
 pub struct Millis(pub u64);
 
+/// One point in time on two clocks: the one that people set, and one that nobody does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The time of day.
+    pub wall: Timestamp,
+    /// What has passed since some moment before this process; it only ever grows.
+    pub steady: Millis,
+}
+
 impl Timestamp {
     /// This point plus a duration; the end of time if it would overflow.
     #[must_use]
@@ -35,6 +44,18 @@ impl Millis {
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1000))
+    }
+
+    /// This span and another; the longest there is if they overflow.
+    #[must_use]
+    pub const fn plus(self, more: Self) -> Self {
+        Self(self.0.saturating_add(more.0))
+    }
+
+    /// What is left of this span after another; none if that is longer.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
     }
 
     /// The same as the standard library's type.

@@ -12,7 +12,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::commands::{
-    cancel, check, completions, config, demo, deploy, dlq, enqueue, list, man, run, serve, show, status, task, worker,
+    cancel, check, completions, config, demo, deploy, dlq, enqueue, list, man, run, serve, show, status, store, task,
+    worker,
 };
 use super::exit;
 
@@ -101,6 +102,9 @@ pub enum Command {
     /// Look at, retry and delete what was given up.
     #[command(subcommand)]
     Dlq(dlq::Command),
+    /// Find damage in the files of the data directory, and set it aside.
+    #[command(subcommand)]
+    Store(store::Command),
     Config(config::Args),
     Demo(demo::Args),
     Completions(completions::Args),

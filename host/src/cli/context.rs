@@ -7,8 +7,8 @@ use super::args::Global;
 use super::error::CliError;
 use super::output::Output;
 use super::output::safe::safe;
-use crate::config::{self, Config, FsyncMode, Source, StoreMode};
-use crate::queue::{Fsync, Options, Queue, StoreKind};
+use crate::config::{self, Config, FsyncMode, NetworkDiskMode, Source, StoreMode};
+use crate::queue::{Fsync, NetworkDisk, Options, Queue, StoreKind};
 
 /// The settings that the options of one command give, by name.
 pub type Flags = Vec<(&'static str, OsString)>;
@@ -54,6 +54,7 @@ impl Context {
             store: self.store(),
             fsync: self.fsync(),
             payload_limit: *payload_limit,
+            network_disk: self.network_disk(),
             on_signals: true,
         };
         let queue = Queue::open(options)?;
@@ -66,10 +67,46 @@ impl Context {
     /// When the data directory cannot be used.
     pub fn note_absence(&mut self) -> Result<(), CliError> {
         if self.store() == StoreKind::Dir && !self.queue()?.exists()? {
-            let place = safe(&self.config.data.to_string_lossy()).into_owned();
-            self.out.note(format_args!("{place} does not exist; nothing was ever deployed or enqueued there"));
+            self.say_absent();
         }
         Ok(())
+    }
+
+    /// Tells about a place that the data directory should not be in.
+    ///
+    /// # Errors
+    /// When the data directory cannot be used.
+    pub fn warn_of_place(&mut self) -> Result<(), CliError> {
+        if let Some(warning) = self.queue()?.warning_of_place() {
+            self.out.note(format_args!("warning: {}", safe(&warning)));
+        }
+        Ok(())
+    }
+
+    /// Whether a queue was opened.
+    #[must_use]
+    pub fn has_queue(&self) -> bool {
+        self.queue.get().is_some()
+    }
+
+    /// What to do on a network file system, in the queue's words.
+    const fn network_disk(&self) -> NetworkDisk {
+        match self.config.network_disk {
+            NetworkDiskMode::Refuse => NetworkDisk::Refuse,
+            NetworkDiskMode::Allow => NetworkDisk::Allow,
+        }
+    }
+
+    /// The same for who looks at a directory that a queue may refuse.
+    pub fn note_no_directory(&mut self) {
+        if self.queue().is_ok_and(|queue| queue.exists().is_ok_and(|exists| !exists)) {
+            self.say_absent();
+        }
+    }
+
+    fn say_absent(&mut self) {
+        let place = safe(&self.config.data.to_string_lossy()).into_owned();
+        self.out.note(format_args!("{place} does not exist; nothing was ever deployed or enqueued there"));
     }
 
     /// The store, in the queue's words.

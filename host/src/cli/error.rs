@@ -19,7 +19,9 @@ use super::output::safe::{safe, safe_block};
 use super::output::time;
 use crate::config::ConfigError;
 use crate::config::units::write_size;
+use crate::dlq::DlqError;
 use crate::queue::{QueueError, StoreKind, Unresolved};
+use crate::registry::RegistryError;
 use crate::supervisor::ServeError;
 use crate::worker::WorkerError;
 
@@ -143,6 +145,9 @@ impl CliError {
             Self::ComponentTooLarge { .. } => ("component-too-large", Exit::Refused),
             Self::MistypedOption { .. } => ("usage", Exit::Usage),
             Self::Batch { .. } => ("batch", Exit::Partly),
+            Self::Serve(ServeError::Listen { source, .. }) if source.kind() != io::ErrorKind::AlreadyExists => {
+                ("serve", Exit::Store)
+            }
             Self::Serve(_) => ("serve", Exit::Failure),
             Self::Worker(_) => ("worker", Exit::Failure),
             Self::NotConfirmed(_) => ("not-confirmed", Exit::Usage),
@@ -200,7 +205,11 @@ const fn queue_code(error: &QueueError) -> (&'static str, Exit) {
         QueueError::Worker(_) => ("worker", Exit::Failure),
         QueueError::NoSpace(_) => ("no-space", Exit::Store),
         QueueError::Directory { .. } => ("data-directory", Exit::Store),
+        QueueError::NetworkDisk { .. } => ("network-disk", Exit::Store),
         QueueError::Journal(_) => ("journal", Exit::Store),
+        QueueError::Dlq(DlqError::NoSpace { .. }) | QueueError::Registry(RegistryError::NoSpace { .. }) => {
+            ("no-space", Exit::Store)
+        }
         QueueError::Dlq(_) => ("dead-letter-queue", Exit::Store),
         QueueError::Registry(_) => ("registry", Exit::Store),
     }
@@ -253,6 +262,10 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         QueueError::IsDead(id) => format!("`wasmq dlq delete {id}` gives it up for good"),
         QueueError::Directory { path, .. } => {
             format!("check that {} can be written, or name another one with --data", path.display())
+        }
+        QueueError::NetworkDisk { .. } => {
+            "name a directory on a local disk with --data; `network_disk = \"allow\"` or WASMQ_NETWORK_DISK=allow takes the risk"
+                .to_owned()
         }
         QueueError::NoSpace(_) => "free some space and try again; nothing acknowledged is lost".to_owned(),
         _ => return None,

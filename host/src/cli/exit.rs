@@ -1,6 +1,6 @@
 //! The exit codes of the command line. Scripts may rely on them.
 //!
-//! Invariant: a code never changes its meaning. 1 to 10 are about the command itself, 20 to 26 say
+//! Invariant: a code never changes its meaning. 1 to 11 are about the command itself, 20 to 26 say
 //! how the attempt ended that `run`, `enqueue --wait` or `dlq retry --wait` waited for.
 
 use std::process::ExitCode;
@@ -33,6 +33,8 @@ pub enum Exit {
     Unavailable = 9,
     /// Stdout cannot be written.
     Stdout = 10,
+    /// `store verify` or `store repair` found something that somebody has to look at.
+    Damaged = 11,
     /// The task returned an error.
     TaskError = 20,
     /// The task trapped.
@@ -63,6 +65,7 @@ Exit codes:
    8  the data directory cannot be used: permission, damage, full disk, newer format
    9  the store is \"none\", or it needs a server and none runs
   10  stdout cannot be written
+  11  store verify, store repair: something is damaged or waits, and somebody has to act
   run, enqueue --wait and dlq retry --wait also leave with how the attempt ended:
   20  error.*      21  trap.*      22  exit.* (the task's own code is in the verdict)
   23  timeout      24  memory-limit, output-limit      25  denied      26  any other verdict";
@@ -116,6 +119,7 @@ mod tests {
             (Exit::Store, 8),
             (Exit::Unavailable, 9),
             (Exit::Stdout, 10),
+            (Exit::Damaged, 11),
             (Exit::TaskError, 20),
             (Exit::Trap, 21),
             (Exit::Exited, 22),

@@ -31,7 +31,8 @@ use clap::error::ErrorKind;
 
 use self::args::{Cli, Command, Global};
 use self::commands::{
-    cancel, check, completions, config, demo, deploy, dlq, enqueue, list, man, run, serve, show, status, task, worker,
+    cancel, check, completions, config, demo, deploy, dlq, enqueue, list, man, run, serve, show, status, store, task,
+    worker,
 };
 use self::context::{Context, Flags};
 use self::error::{CliError, Description};
@@ -55,6 +56,10 @@ fn run_command(cli: &Cli) -> Exit {
         telemetry::start(&context.config, server, cli.global.verbose > 0);
         warn_of_variables(&cli.command, &mut context);
         let exit = dispatch(&cli.command, &mut context)?;
+        // A server has told about it when it started.
+        if !server && context.has_queue() {
+            context.warn_of_place()?;
+        }
         context.out.flush()?;
         Ok(exit)
     });
@@ -98,6 +103,7 @@ fn dispatch(command: &Command, context: &mut Context) -> Result<Exit, CliError> 
         Command::Show(args) => show::run(args, context),
         Command::Cancel(args) => cancel::run(args, context),
         Command::Dlq(command) => dlq::run(command, context),
+        Command::Store(command) => store::run(command, context),
         Command::Config(_) => config::run(context),
         Command::Demo(_) => demo::run(context),
         Command::Completions(args) => completions::run(args, context),

@@ -64,6 +64,15 @@ word_enum! {
     }
 }
 word_enum! {
+    /// Whether to write on a network file system.
+    NetworkDiskMode {
+        /// Never.
+        Refuse = "refuse",
+        /// As on any other.
+        Allow = "allow",
+    }
+}
+word_enum! {
     /// When output has colours.
     ColorMode {
         /// On a terminal, unless NO_COLOR is set.
@@ -129,6 +138,8 @@ pub struct Config {
     pub payload_limit: u64,
     /// How long a stopping server lets attempts finish.
     pub grace: Millis,
+    /// Whether to write on a network file system.
+    pub network_disk: NetworkDiskMode,
     /// When output has colours.
     pub color: ColorMode,
     /// The least severe log records.
@@ -165,6 +176,7 @@ impl RawConfig {
                 |text| parse_duration(text).ok().filter(|grace| *grace <= MAX_GRACE),
                 || "a duration from 0s to 24h, such as 30s or 5m".to_owned(),
             )?,
+            network_disk: self.parse("network_disk", NetworkDiskMode::parse, || one_of(NetworkDiskMode::EXPECTED))?,
             color: self.parse("color", ColorMode::parse, || one_of(ColorMode::EXPECTED))?,
             log: self.parse("log", LogLevel::parse, || one_of(LogLevel::EXPECTED))?,
             log_format: self.parse("log_format", LogFormat::parse, || one_of(LogFormat::EXPECTED))?,
@@ -211,6 +223,7 @@ impl Config {
             "concurrency" => self.concurrency.to_string(),
             "payload_limit" => write_size(self.payload_limit),
             "grace" => write_duration(self.grace),
+            "network_disk" => self.network_disk.word().to_owned(),
             "color" => self.color.word().to_owned(),
             "log" => self.log.word().to_owned(),
             "log_format" => self.log_format.word().to_owned(),

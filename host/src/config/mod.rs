@@ -14,7 +14,7 @@ pub mod raw;
 pub mod settings;
 pub mod units;
 
-pub use checked::{ColorMode, Config, FsyncMode, LogFormat, LogLevel, StoreMode};
+pub use checked::{ColorMode, Config, FsyncMode, LogFormat, LogLevel, NetworkDiskMode, StoreMode};
 pub use raw::{RawConfig, Source};
 pub use settings::{SETTINGS, Setting};
 

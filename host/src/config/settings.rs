@@ -10,7 +10,7 @@ pub struct Setting {
     pub name: &'static str,
     /// Its environment variable.
     pub variable: &'static str,
-    /// Its flag, and the commands that take it.
+    /// Its flag; empty where there is none.
     pub flag: &'static str,
     /// Its default as text; empty when it depends on the machine.
     pub default: &'static str,
@@ -19,7 +19,7 @@ pub struct Setting {
 }
 
 /// Every setting of the host.
-pub const SETTINGS: [Setting; 10] = [
+pub const SETTINGS: [Setting; 11] = [
     Setting {
         name: "data",
         variable: "WASMQ_DATA",
@@ -68,6 +68,13 @@ pub const SETTINGS: [Setting; 10] = [
         flag: "--grace",
         default: "30s",
         meaning: "how long a server that stops lets running attempts finish",
+    },
+    Setting {
+        name: "network_disk",
+        variable: "WASMQ_NETWORK_DISK",
+        flag: "",
+        default: "refuse",
+        meaning: "whether to write on a network file system, where locks may not hold: refuse, allow",
     },
     Setting {
         name: "color",

@@ -4,6 +4,8 @@
 //! crash; damaged bytes are moved aside durably before they leave the file; the copy is read back
 //! before it replaces anything. The caller holds the lock.
 
+use std::io::BufRead as _;
+
 use wasmq_core::{InvocationId, Timestamp};
 use wasmq_wal::disk::{DiskFile, OpenMode};
 
@@ -16,9 +18,11 @@ use super::slots::Slot;
 use super::types::{DamageReason, RemovalReason};
 
 const CHUNK_BYTES: usize = 1024 * 1024;
+/// A file of damaged lines over this size is not searched for what was moved to it before.
+const MAX_COMPARED_BYTES: u64 = 64 * 1024 * 1024;
 /// The name of the copy while it is written.
 pub(super) const COPY_NAME: &str = "dead-tasks-v1.jsonl.tmp";
-const DAMAGED_NAME: &str = "dead-tasks-v1.damaged";
+pub(super) const DAMAGED_NAME: &str = "dead-tasks-v1.damaged";
 
 /// A file that is written from front to end.
 struct Copy<'a> {
@@ -74,8 +78,8 @@ enum Fate {
 }
 
 impl Log {
-    /// Rewrites the file under a new inode. Tombstones older than 30 days at `now` are dropped;
-    /// time 0 keeps all.
+    /// Rewrites the file under a new inode. Tombstones older than 30 days at `now` are dropped but for the latest
+    /// ones; time 0 keeps all.
     pub(super) fn compact(&mut self, now: Timestamp) -> Result<(), DlqError> {
         if !self.is_open() {
             return Ok(());
@@ -118,7 +122,7 @@ impl Log {
         file.set_len(0).map_err(DlqError::io(doing, &self.path))?;
         let mut copy = Copy { file, log: self, at: 0, buffer: Vec::with_capacity(CHUNK_BYTES) };
         copy.operation(&Write::Head { next: self.index.next_seq() })?;
-        for ((at, reason), ids) in self.index.young_tombstones(now) {
+        for ((at, reason), ids) in self.index.kept_tombstones(now) {
             copy.removed(&ids, reason, at)?;
         }
         let (mut deleted, mut rotten) = (Vec::new(), Vec::new());
@@ -159,8 +163,9 @@ impl Log {
         Err(DlqError::CopyDiffers { path: self.path.clone(), found, expected })
     }
 
-    /// Appends damaged bytes with a note to the file beside, durably but for its name.
-    fn move_damage_aside(&self, damage: &[DamagedBytes], now: Timestamp) -> Result<(), DlqError> {
+    /// Appends damaged bytes with a note to the file beside, durably but for its name. What it holds already,
+    /// because somebody was interrupted after this step, it does not get twice.
+    pub(super) fn move_damage_aside(&self, damage: &[DamagedBytes], now: Timestamp) -> Result<(), DlqError> {
         if damage.is_empty() {
             return Ok(());
         }
@@ -168,17 +173,41 @@ impl Log {
         let doing = "moving damaged lines to";
         let file = self.disk.open(&path, OpenMode::Create).map_err(DlqError::io(doing, &path))?;
         let mut at = file.len().map_err(DlqError::io(doing, &path))?;
+        let there = Self::small_file(&*file, at).map_err(DlqError::io(doing, &path))?;
         for bytes in damage {
             let DamagedBytes { line, offset, len, reason } = bytes;
+            let note = format!("\n# {} line {line} offset {offset} length {len} at ", super::log::FILE_NAME);
+            if self.is_kept(&there, note.as_bytes(), bytes)? {
+                continue;
+            }
             tracing::warn!(from = %self.path.display(), line, offset, len, to = %path.display(), "moving a damaged line aside: {reason}");
-            let name = super::log::FILE_NAME;
-            let note = format!("\n# {name} line {line} offset {offset} length {len} at {}: {reason}\n", now.0);
+            let note = format!("{note}{}: {reason}\n", now.0);
             at = self.copy_bytes(&*file, at, note.into_bytes(), bytes).map_err(|error| match error {
                 DlqError::Io { source, .. } | DlqError::NoSpace { source, .. } => DlqError::io(doing, &path)(source),
                 other => other,
             })?;
         }
         file.sync_all().map_err(DlqError::io(doing, &path))
+    }
+
+    /// The content of a file that is not large; nothing of one that is.
+    fn small_file(file: &dyn DiskFile, len: u64) -> std::io::Result<Vec<u8>> {
+        if len > MAX_COMPARED_BYTES { Ok(Vec::new()) } else { file.read_all() }
+    }
+
+    /// Whether the file beside holds damaged bytes under a note that begins like this.
+    fn is_kept(&self, there: &[u8], note: &[u8], bytes: &DamagedBytes) -> Result<bool, DlqError> {
+        if bytes.len > MAX_COMPARED_BYTES || there.is_empty() {
+            return Ok(false);
+        }
+        let mut found = vec![0; usize::try_from(bytes.len).unwrap_or_default()];
+        let count = self.read_bytes(bytes.offset, &mut found)?;
+        found.truncate(count);
+        let is_same = |at: usize| {
+            let mut rest = there.get(at + note.len()..).unwrap_or_default();
+            rest.skip_until(b'\n').is_ok() && rest.starts_with(&found)
+        };
+        Ok(there.windows(note.len()).enumerate().any(|(at, window)| window == note && is_same(at)))
     }
 
     /// Copies a note and damaged bytes in chunks; returns where the next one goes.

@@ -10,16 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use wasmq_core::{DeadTask, InvocationId, Timestamp};
-use wasmq_wal::disk::{Disk, DiskLock, Wait};
+use wasmq_wal::disk::{Disk, DiskLock, LockAttempt, Wait};
 
 use super::compact::COPY_NAME;
 use super::error::DlqError;
 use super::line::IdPair;
-use super::log::Log;
+use super::log::{FILE_NAME, Log};
 use super::types::{Added, Counts, Cursor, Damage, Filter, Found, Group, Intent, Page, RemovalReason, Standing};
 use super::{DeadTaskStore, LockedDlq};
 
-const LOCK_NAME: &str = "dead-tasks.lock";
+pub(super) const LOCK_NAME: &str = "dead-tasks.lock";
+/// The format this version reads and writes.
+const FORMAT: u32 = 1;
 
 /// The dead letter queue in `data/dlq/`. Clones share one index.
 #[derive(Debug, Clone)]
@@ -58,18 +60,40 @@ impl DiskDlq {
     }
 }
 
-fn refuse_other_versions(disk: &dyn Disk, dir: &Path) -> Result<(), DlqError> {
+/// The files of the queue of a data directory that are there and that every writer writes.
+///
+/// # Errors
+/// When they cannot be looked at.
+pub fn files(disk: &dyn Disk, data_dir: &Path) -> Result<Vec<PathBuf>, DlqError> {
+    let paths = [LOCK_NAME, FILE_NAME].map(|name| data_dir.join("dlq").join(name));
+    let mut there = Vec::new();
+    for path in paths {
+        if disk.stat(&path).map_err(DlqError::io("looking at", &path))?.is_some() {
+            there.push(path);
+        }
+    }
+    Ok(there)
+}
+
+pub(super) fn refuse_other_versions(disk: &dyn Disk, dir: &Path) -> Result<(), DlqError> {
     if disk.stat(dir).map_err(DlqError::io("looking at", dir))?.is_none() {
         return Ok(());
     }
     for entry in disk.list(dir).map_err(DlqError::io("listing", dir))? {
         let name = entry.name.to_string_lossy();
         let version = name.strip_prefix("dead-tasks-v").and_then(|rest| rest.strip_suffix(".jsonl"));
-        if version.is_some_and(|text| text != "1" && text.bytes().all(|byte| byte.is_ascii_digit())) {
-            return Err(DlqError::OtherVersion { path: dir.join(&entry.name) });
+        if let Some(found) = version.filter(|text| *text != "1" && text.bytes().all(|byte| byte.is_ascii_digit())) {
+            let (path, found) = (dir.join(&entry.name), found.to_owned());
+            return Err(DlqError::OtherVersion { path, found, known: FORMAT });
         }
     }
     Ok(())
+}
+
+/// Whether a file name is that of a queue of another version.
+pub(super) fn is_of_another_version(name: &str) -> bool {
+    let version = name.strip_prefix("dead-tasks-v").and_then(|rest| rest.strip_suffix(".jsonl"));
+    version.is_some_and(|text| text != "1" && text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl Shared {
@@ -161,7 +185,13 @@ impl DeadTaskStore for DiskDlq {
     }
 
     fn damage(&self) -> Result<Vec<Damage>, DlqError> {
-        self.shared.read(|log| Ok(log.damage()))
+        let mut damage = self.shared.read(|log| Ok(log.damage()))?;
+        // Whoever writes has the lock, and an end that is not whole is no damage then.
+        let lock = self.shared.disk.try_lock_existing(&self.shared.dir.join(LOCK_NAME));
+        if !matches!(lock, Ok(LockAttempt::Held)) {
+            damage.extend(self.shared.read(Log::unended_line)?);
+        }
+        Ok(damage)
     }
 
     fn lock(&self) -> Result<Box<dyn LockedDlq>, DlqError> {

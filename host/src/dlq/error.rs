@@ -35,10 +35,14 @@ pub enum DlqError {
         source: io::Error,
     },
     /// A file of another format version lies in the directory.
-    #[error("{path} was written by another version of wasmq: nothing was touched; use that version, or another data directory", path = path.display())]
+    #[error("{path} has format {found}, this wasmq knows format {known}: nothing was touched; use a wasmq that knows it", path = path.display())]
     OtherVersion {
         /// The file.
         path: PathBuf,
+        /// Its format, in decimal digits.
+        found: String,
+        /// The format this version knows.
+        known: u32,
     },
     /// An entry over the longest line.
     #[error("dead task {id} takes {found} bytes as a line, more than the {limit} that fit")]

@@ -18,6 +18,8 @@ use super::types::{DamageReason, Intent, RemovalReason};
 
 /// How long tombstones are kept, in milliseconds: 30 days.
 const TOMBSTONE_MS: u64 = 30 * 24 * 3_600_000;
+/// So many of the latest tombstones are kept whatever their age: a clock that jumps forward makes all look old.
+pub(super) const LATEST_TOMBSTONES: u64 = 4096;
 /// The time of a deletion in place, which has no room for one; a compaction puts its own there.
 pub(super) const UNKNOWN_TIME: u64 = 0;
 /// What a tombstone takes in a compacted file, in bytes.
@@ -33,6 +35,8 @@ pub(super) struct Tombstone {
     pub(super) replays: u32,
     pub(super) reason: RemovalReason,
     pub(super) at: u64,
+    /// The how many-eth burial it was.
+    order: u64,
 }
 
 /// A retry that was begun for an entry.
@@ -59,13 +63,27 @@ pub(super) struct LastLine {
     pub(super) head: [u8; HEAD_BYTES],
 }
 
+/// The time and the reason of a removal, and whom it removed.
+type TombstoneGroup = ((u64, RemovalReason), Vec<IdPair>);
+/// An entry whose number is not the one after that of the last entry: lines between them are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) line: u64,
+    pub(super) offset: u64,
+    pub(super) expected: u64,
+    pub(super) found: u64,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) slots: Slots,
     pub(super) kinds: Kinds,
     tombstones: HashMap<u128, Tombstone>,
+    /// How many tombstones there ever were.
+    burials: u64,
     begun: HashMap<u128, Vec<Begun>>,
     damage: Vec<DamagedBytes>,
+    gaps: Vec<Gap>,
     last: Option<LastLine>,
     seen: u64,
     lines: u64,
@@ -89,6 +107,17 @@ impl Index {
 
     pub(super) fn damage(&self) -> &[DamagedBytes] {
         &self.damage
+    }
+
+    /// Where lines are missing, as far as the numbers of entries tell. Damage uses numbers up, so behind the
+    /// first damaged place they tell nothing.
+    pub(super) fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
+    /// How many lines were read.
+    pub(super) fn lines(&self) -> u64 {
+        self.lines
     }
 
     pub(super) fn tombstone(&self, id: InvocationId) -> Option<Tombstone> {
@@ -140,12 +169,25 @@ impl Index {
     fn apply(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DamageReason> {
         match line::parse(bytes)? {
             Op::Head(FileHead { next }) => self.next_seq = self.next_seq.max(next),
-            Op::Add(seq, head) => self.add(seq, &head, offset, bytes.len())?,
-            Op::Deleted(seq, head) => self.deleted(seq, &head)?,
+            Op::Add(seq, head) => {
+                self.note_gap(seq, offset);
+                self.add(seq, &head, offset, bytes.len())?;
+            }
+            Op::Deleted(seq, head) => {
+                self.note_gap(seq, offset);
+                self.deleted(seq, &head)?;
+            }
             Op::Retry(retry) => self.begin(&retry),
             Op::Removed(removed) => self.remove(&removed),
         }
         Ok(())
+    }
+
+    fn note_gap(&mut self, found: u64, offset: u64) {
+        let expected = self.next_seq();
+        if found > expected && self.damage.is_empty() {
+            self.gaps.push(Gap { line: self.lines + 1, offset, expected, found });
+        }
     }
 
     fn add(&mut self, seq: u64, head: &Head<'_>, offset: u64, len: usize) -> Result<(), DamageReason> {
@@ -195,7 +237,8 @@ impl Index {
             self.slots.remove(id);
             self.begun.remove(&id);
         }
-        let tombstone = Tombstone { replays, reason, at };
+        self.burials += 1;
+        let tombstone = Tombstone { replays, reason, at, order: self.burials };
         self.tombstones
             .entry(id)
             .and_modify(|known| {
@@ -223,16 +266,24 @@ impl Index {
         intents.into_iter().map(finish).collect()
     }
 
-    /// Tombstones that are still to be kept, those of one operation together.
-    pub(super) fn young_tombstones(&self, now: Timestamp) -> BTreeMap<(u64, RemovalReason), Vec<IdPair>> {
-        let mut groups: BTreeMap<(u64, RemovalReason), Vec<IdPair>> = BTreeMap::new();
-        for (&id, tombstone) in self.tombstones.iter().filter(|(_, tombstone)| is_young(tombstone, now)) {
-            let pair = (InvocationId::from_u128(id), tombstone.replays);
+    /// Tombstones that are still to be kept, in the order in which they came, those of one operation together.
+    pub(super) fn kept_tombstones(&self, now: Timestamp) -> Vec<TombstoneGroup> {
+        let mut kept: Vec<_> = self.tombstones.iter().filter(|(_, tombstone)| self.is_kept(tombstone, now)).collect();
+        kept.sort_unstable_by_key(|(_, tombstone)| tombstone.order);
+        let mut groups: Vec<TombstoneGroup> = Vec::new();
+        for (id, tombstone) in kept {
+            let pair = (InvocationId::from_u128(*id), tombstone.replays);
             let at = if tombstone.at == UNKNOWN_TIME { now.0 } else { tombstone.at };
-            groups.entry((at, tombstone.reason)).or_default().push(pair);
+            match groups.last_mut() {
+                Some((key, ids)) if *key == (at, tombstone.reason) => ids.push(pair),
+                _ => groups.push(((at, tombstone.reason), vec![pair])),
+            }
         }
-        groups.values_mut().for_each(|ids| ids.sort_unstable());
         groups
+    }
+
+    fn is_kept(&self, tombstone: &Tombstone, now: Timestamp) -> bool {
+        is_young(tombstone, now) || tombstone.order + LATEST_TOMBSTONES > self.burials
     }
 
     /// Whether garbage outweighs the rest.
@@ -241,8 +292,8 @@ impl Index {
         if beside_live < MIN_GARBAGE_BYTES || beside_live < self.slots.bytes() {
             return false;
         }
-        let young = self.tombstones.values().filter(|tombstone| is_young(tombstone, now)).count();
-        let kept = self.slots.bytes() + young as u64 * TOMBSTONE_BYTES;
+        let kept = self.tombstones.values().filter(|tombstone| self.is_kept(tombstone, now)).count();
+        let kept = self.slots.bytes() + kept as u64 * TOMBSTONE_BYTES;
         let garbage = self.seen.saturating_sub(kept);
         garbage > MIN_GARBAGE_BYTES && garbage > kept
     }

@@ -9,17 +9,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use wasmq_core::{DeadTask, InvocationId};
+use wasmq_core::{DeadTask, InvocationId, Timestamp};
 use wasmq_wal::disk::{Disk, DiskFile, OpenMode};
 
 use super::error::DlqError;
-use super::index::Index;
+use super::index::{DamagedBytes, Index};
 use super::line::{self, HEAD_BYTES, MAX_LINE_BYTES};
 use super::reader::{Line, LineReader};
 use super::slots::Slot;
+use super::types::{Damage, DamageReason};
 
 /// The name of the queue's file.
 pub(super) const FILE_NAME: &str = "dead-tasks-v1.jsonl";
+/// The time of a note whose writer has no clock.
+const NOT_KNOWN: Timestamp = Timestamp(0);
 
 #[derive(Debug)]
 pub(super) struct Log {
@@ -146,7 +149,21 @@ impl Log {
         if len > self.index.seen() { self.repair_tail(len) } else { Ok(()) }
     }
 
-    /// Completes or cuts off what follows the last newline.
+    /// How many bytes follow the last newline; `None` for none.
+    pub(super) fn unended(&self) -> Result<Option<u64>, DlqError> {
+        let Some(open) = &self.open else { return Ok(None) };
+        let len = open.file.len().map_err(DlqError::io("looking at", &self.path))?;
+        Ok(len.checked_sub(self.index.seen()).filter(|bytes| *bytes > 0))
+    }
+
+    /// What follows the last newline, as damage.
+    pub(super) fn unended_line(&self) -> Result<Option<Damage>, DlqError> {
+        let (path, line, offset) = (self.path.clone(), self.index.lines() + 1, self.index.seen());
+        let unended = self.unended()?;
+        Ok(unended.map(|len| Damage { path, line, offset, len, reason: DamageReason::NotWhole }))
+    }
+
+    /// Completes what follows the last newline, or moves it aside and cuts it off.
     fn repair_tail(&mut self, len: u64) -> Result<(), DlqError> {
         let from = self.index.seen();
         let room = usize::try_from(len - from).unwrap_or(usize::MAX).min(MAX_LINE_BYTES);
@@ -155,16 +172,30 @@ impl Log {
         tail.truncate(count);
         let doing = "repairing the end of";
         let path = self.path.clone();
+        let good = good_len(&tail);
+        if good.is_none() {
+            self.keep_tail(from, len - from)?;
+        }
         let writer = self.writer()?;
-        match good_len(&tail) {
+        match good {
             Some(good) => writer.write_all_at(b"\n", from + good as u64),
-            None => {
-                tracing::warn!(path = %path.display(), offset = from, bytes = len - from, "cut off a line that was never completed");
-                writer.set_len(from)
-            }
+            None => writer.set_len(from),
         }
         .map_err(DlqError::io(doing, &path))?;
         self.read_on()
+    }
+
+    /// Keeps the bytes of a line that is not whole: it may have been once. On a full disk there is no room
+    /// for them, and a write that was cut there was never acknowledged.
+    fn keep_tail(&self, offset: u64, len: u64) -> Result<(), DlqError> {
+        let tail = DamagedBytes { line: self.index.lines() + 1, offset, len, reason: DamageReason::NotWhole };
+        match self.move_damage_aside(&[tail], NOT_KNOWN) {
+            Err(DlqError::NoSpace { .. }) => {
+                tracing::warn!(path = %self.path.display(), offset, bytes = len, "cut off a line that was never completed");
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Appends lines and makes them durable. On an error the file is cut back.

@@ -13,6 +13,7 @@
 //! Deliberately absent: enqueueing a retry (the caller does it between [`LockedDlq::intend`] and
 //! [`LockedDlq::removed`]), the archive, the clock, async.
 
+mod check;
 mod compact;
 mod disk;
 mod error;
@@ -34,7 +35,8 @@ use std::fmt;
 
 use wasmq_core::{DeadTask, InvocationId, Timestamp};
 
-pub use disk::DiskDlq;
+pub use check::{check, mend};
+pub use disk::{DiskDlq, files};
 pub use error::DlqError;
 pub use none::NoDlq;
 pub use types::{Added, Counts, Cursor, Damage, Filter, Found, Group, Intent, Page, RemovalReason, Standing};

@@ -13,6 +13,7 @@ use super::error::DlqError;
 use super::log::Log;
 use super::slots::Slot;
 use super::types::{Counts, Cursor, Damage, Filter, Found, Group, Page, RemovalReason, Standing};
+use crate::causes::error_chain;
 
 /// A page ends when its lines have so many bytes together, but has one entry at least.
 const PAGE_BYTES: u64 = 32 * 1024 * 1024;
@@ -47,7 +48,7 @@ impl Log {
                 Ok(Some(dead)) => page.entries.push(dead),
                 Ok(None) => {}
                 Err(error @ DlqError::Damaged { .. }) => {
-                    tracing::warn!(%error, "passed over a dead task");
+                    tracing::warn!(error = error_chain(&error), "passed over a dead task");
                     page.damaged += 1;
                 }
                 Err(error) => return Err(error),

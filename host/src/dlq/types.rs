@@ -190,6 +190,8 @@ pub enum DamageReason {
     UnknownOperation,
     /// It is longer than any line.
     TooLong,
+    /// The line at the end has no end.
+    NotWhole,
 }
 
 impl fmt::Display for DamageReason {
@@ -200,6 +202,7 @@ impl fmt::Display for DamageReason {
             Self::Content => "a field is missing or of another type",
             Self::UnknownOperation => "this version does not know the operation",
             Self::TooLong => "it is longer than any line",
+            Self::NotWhole => "it has no end, as a cut write leaves it or damage",
         })
     }
 }

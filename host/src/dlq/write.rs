@@ -12,6 +12,7 @@ use super::index::UNKNOWN_TIME;
 use super::line::{self, IdPair, MAX_LINE_BYTES, Write};
 use super::log::Log;
 use super::types::{Added, RemovalReason};
+use crate::causes::error_chain;
 
 impl Log {
     /// Adds deaths. One that is there already is written again as it stands.
@@ -73,7 +74,7 @@ impl Log {
             && let Err(error) = self.compact(now)
         {
             // The removal itself is durable; the next one tries again.
-            tracing::warn!(path = %self.path.display(), %error, "could not compact the dead letter queue");
+            tracing::warn!(path = %self.path.display(), error = error_chain(&error), "could not compact the dead letter queue");
         }
         Ok(removed)
     }

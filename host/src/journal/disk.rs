@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: threads, the registry, what follows an attempt.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +14,12 @@ use std::time::Duration;
 
 use wasmq_core::event::{self, Exhausted, Outcome, Started, kind};
 use wasmq_core::state::Entry;
-use wasmq_core::{Attempt, Event, Invocation, InvocationId, TaskName, Timestamp};
+use wasmq_core::{Attempt, Event, Invocation, InvocationId, Millis, TaskName, Timestamp};
 use wasmq_wal::disk::Disk;
-use wasmq_wal::{Claim as LogClaim, Options, PendingSync, RecordRef, SyncOutcome, Wal, WalError, WalId};
+use wasmq_wal::{Options, PendingSync, RecordRef, SyncOutcome, Wal, WalError, WalId};
 
-use super::reserve::{RESERVE_BYTES, Reserve};
+use super::adopt::LeftAlone;
+use super::reserve::{RESERVE_BYTES, Reserve, make_room};
 use super::schedule::{Schedule, inline};
 use super::take_over::{has_room, sum_of_records};
 use super::{Adopted, Claim, Counts, Enqueued, JournalError, LiveStore, Payload, ReplayHook};
@@ -53,7 +55,7 @@ impl Default for JournalOptions {
 }
 
 /// A log on a full disk takes no more ahead than this, in bytes.
-const MODEST_EXTENSION_BYTES: u64 = 64 << 10;
+pub(super) const MODEST_EXTENSION_BYTES: u64 = 64 << 10;
 
 /// How long an adoption or a compaction that found no room is put off: to read what does not fit over and
 /// over would keep the worker from ending what it has.
@@ -76,6 +78,8 @@ pub struct DiskJournal {
     pub(super) is_short: bool,
     /// When an adoption or a compaction was last put off for want of room.
     pub(super) no_room: Option<Stopwatch>,
+    /// Logs that were free and could not be adopted, and why. Each reason is told once.
+    pub(super) left_alone: BTreeMap<WalId, LeftAlone>,
     /// The line for people in the lock file.
     pub(super) owner: String,
     options: JournalOptions,
@@ -110,6 +114,7 @@ impl DiskJournal {
             reserve,
             is_short,
             no_room: None,
+            left_alone: BTreeMap::new(),
             owner: owner.to_owned(),
             options,
             dirty_since: None,
@@ -206,7 +211,7 @@ impl DiskJournal {
         invocation.encode(&mut self.scratch);
         let at = append(self, payload)?;
         let place = inline(payload).unwrap_or(Payload::InLog(at, kind::ENQUEUED));
-        Ok(self.schedule.insert(Entry::new(invocation, place), clock::now()))
+        Ok(self.schedule.insert(Entry::new(invocation, place), clock::moment()))
     }
 
     /// Copies what is live in the oldest segment forward, then drops it. Records that end an
@@ -272,23 +277,6 @@ fn modest(log: Options) -> Options {
     Options { extend_bytes: log.extend_bytes.min(MODEST_EXTENSION_BYTES), ..log }
 }
 
-/// Finds room for a log on a full disk: the reserve, else what dead owners took ahead. Returns whether it
-/// is worth another try.
-fn make_room(disk: &Arc<dyn Disk>, dir: &Path, reserve: &Reserve) -> bool {
-    if reserve.bytes() == 0 || reserve.give_up() {
-        return reserve.bytes() > 0;
-    }
-    let Ok(listing) = wasmq_wal::list(disk.as_ref(), dir) else { return false };
-    for log in listing.wals.iter().filter(|log| log.bytes > MODEST_EXTENSION_BYTES) {
-        if let Ok(LogClaim::Claimed(orphan)) = wasmq_wal::claim(Arc::clone(disk), dir, log.id)
-            && let Err(error) = orphan.trim()
-        {
-            tracing::warn!(log = %log.id, %error, "the space behind the end of a log could not be given back");
-        }
-    }
-    true
-}
-
 /// A new log id: a UUIDv7 without dashes.
 pub(super) fn new_log_id() -> WalId {
     WalId::from_bytes(uuid::Uuid::now_v7().into_bytes())
@@ -314,7 +302,7 @@ impl LiveStore for DiskJournal {
     }
 
     fn claim(&mut self, now: Timestamp) -> Option<Claim> {
-        self.schedule.claim(now)
+        self.schedule.claim(clock::at(now))
     }
 
     fn put_back(&mut self, claim: Claim) {
@@ -350,7 +338,7 @@ impl LiveStore for DiskJournal {
         self.scratch.clear();
         event::encode_retry(&mut self.scratch, id, due, &attempt);
         self.append(kind::RETRY, &[])?;
-        self.schedule.retry(id, due, attempt);
+        self.schedule.retry(id, due, attempt, clock::moment());
         Ok(())
     }
 
@@ -390,8 +378,13 @@ impl LiveStore for DiskJournal {
         Ok(())
     }
 
-    fn postpone(&mut self, id: InvocationId, due: Timestamp) {
-        self.schedule.postpone(id, due);
+    fn postpone(&mut self, id: InvocationId, delay: Millis) -> Result<(), JournalError> {
+        self.schedule.postpone(id, delay, clock::moment());
+        // Written down, so that everybody sees what it waits for, and the next owner too.
+        match self.copy_forward(id) {
+            Err(error) if error.is_no_space() => Ok(()),
+            other => other,
+        }
     }
 
     fn flush(&mut self) -> Result<(), JournalError> {
@@ -420,12 +413,16 @@ impl LiveStore for DiskJournal {
         Ok(())
     }
 
+    fn left_alone(&self) -> Vec<String> {
+        self.left_alone.values().map(|left| left.why.clone()).collect()
+    }
+
     fn is_dirty(&self) -> bool {
         self.dirty_since.is_some() && self.options.durability != Durability::Never
     }
 
-    fn next_due(&self) -> Option<Timestamp> {
-        self.schedule.next_due()
+    fn until_due(&self, now: Timestamp) -> Option<Millis> {
+        self.schedule.until_due(clock::at(now))
     }
 
     fn counts(&self) -> Counts {
@@ -434,6 +431,10 @@ impl LiveStore for DiskJournal {
 
     fn adopt(&mut self, now: Timestamp, replayed: &mut ReplayHook<'_>) -> Result<Adopted, JournalError> {
         super::adopt::adopt_free_logs(self, now, replayed)
+    }
+
+    fn hold(&mut self, id: InvocationId) {
+        self.schedule.hold(id);
     }
 
     fn hand_over(&mut self, limit: usize) -> Result<usize, JournalError> {

@@ -17,10 +17,22 @@ pub enum JournalError {
         kind: u8,
         /// The segment's sequence number.
         segment: u32,
-        /// The offset of the body in the segment, in bytes.
+        /// The offset of the record in the segment, in bytes.
         offset: u64,
         /// What is wrong with it.
         reason: wasmq_core::codec::DecodeError,
+    },
+    /// A later version of wasmq wrote into the log.
+    #[error("{} has a record of kind {kind} at offset {offset}, this wasmq knows kinds up to {known}: the log was not touched; use a wasmq that knows it", path.display())]
+    NewerRecord {
+        /// The segment.
+        path: PathBuf,
+        /// The record's kind.
+        kind: u8,
+        /// The offset of the record in the segment, in bytes.
+        offset: u64,
+        /// The highest kind this version knows.
+        known: u8,
     },
     /// The file system refused something around the log.
     #[error("failed to {doing} {}", path.display())]

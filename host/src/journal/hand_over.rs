@@ -38,6 +38,11 @@ pub(super) fn pending_from(lock_text: &str) -> Option<WalId> {
     from.filter(|_| !lock_text.lines().any(|line| line == COMMITTED))
 }
 
+/// Whether a line of a lock file is one of a hand-over.
+pub(super) fn is_line_of_hand_over(line: &str) -> bool {
+    line == COMMITTED || pending_from(line).is_some()
+}
+
 pub(super) fn hand_over(journal: &mut DiskJournal, limit: usize) -> Result<usize, JournalError> {
     if journal.is_short {
         return Ok(0);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wasmq_core::event::{Exhausted, Outcome, Started};
 use wasmq_core::state::Entry;
-use wasmq_core::{Attempt, Invocation, InvocationId, TaskName, Timestamp};
+use wasmq_core::{Attempt, Invocation, InvocationId, Millis, TaskName, Timestamp};
 use wasmq_wal::{PendingSync, SyncOutcome};
 
 use super::schedule::Schedule;
@@ -22,11 +22,11 @@ pub struct MemoryJournal {
 impl LiveStore for MemoryJournal {
     fn enqueue(&mut self, invocation: Invocation, payload: &[u8]) -> Result<Enqueued, JournalError> {
         let entry = Entry::new(invocation, Payload::Inline(payload.into()));
-        Ok(self.schedule.insert(entry, clock::now()))
+        Ok(self.schedule.insert(entry, clock::moment()))
     }
 
     fn claim(&mut self, now: Timestamp) -> Option<Claim> {
-        self.schedule.claim(now)
+        self.schedule.claim(clock::at(now))
     }
 
     fn put_back(&mut self, claim: Claim) {
@@ -50,7 +50,7 @@ impl LiveStore for MemoryJournal {
     }
 
     fn retry(&mut self, id: InvocationId, due: Timestamp, attempt: Attempt) -> Result<(), JournalError> {
-        self.schedule.retry(id, due, attempt);
+        self.schedule.retry(id, due, attempt, clock::moment());
         Ok(())
     }
 
@@ -81,8 +81,9 @@ impl LiveStore for MemoryJournal {
         Ok(())
     }
 
-    fn postpone(&mut self, id: InvocationId, due: Timestamp) {
-        self.schedule.postpone(id, due);
+    fn postpone(&mut self, id: InvocationId, delay: Millis) -> Result<(), JournalError> {
+        self.schedule.postpone(id, delay, clock::moment());
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), JournalError> {
@@ -101,8 +102,8 @@ impl LiveStore for MemoryJournal {
         false
     }
 
-    fn next_due(&self) -> Option<Timestamp> {
-        self.schedule.next_due()
+    fn until_due(&self, now: Timestamp) -> Option<Millis> {
+        self.schedule.until_due(clock::at(now))
     }
 
     fn counts(&self) -> Counts {
@@ -112,6 +113,8 @@ impl LiveStore for MemoryJournal {
     fn adopt(&mut self, _now: Timestamp, _replayed: &mut ReplayHook<'_>) -> Result<Adopted, JournalError> {
         Ok(Adopted::default())
     }
+
+    fn hold(&mut self, _id: InvocationId) {}
 
     fn hand_over(&mut self, _limit: usize) -> Result<usize, JournalError> {
         Ok(0)

@@ -8,12 +8,16 @@
 //! after an attempt (that is `wasmq_core::retry`).
 
 pub(crate) mod adopt;
+mod check;
+#[cfg(test)]
+mod clock_tests;
 mod disk;
 mod error;
 #[cfg(test)]
 mod full_disk_tests;
 mod hand_over;
 mod memory;
+mod mend;
 mod read;
 mod reserve;
 mod schedule;
@@ -21,9 +25,11 @@ mod take_over;
 #[cfg(test)]
 mod tests;
 
+pub use check::check;
 pub use disk::{DiskJournal, Durability, JournalOptions};
 pub use error::JournalError;
 pub use memory::MemoryJournal;
+pub use mend::mend;
 pub use read::{LiveEntry, OutsideLog, Snapshot, end_in_free_log, log_holds_replay, read_all, read_payload};
 pub use reserve::refuses_new_work;
 
@@ -31,7 +37,7 @@ use std::sync::Arc;
 
 use wasmq_core::event::{Exhausted, Outcome, Started};
 use wasmq_core::state::Entry;
-use wasmq_core::{Attempt, Invocation, InvocationId, TaskName, Timestamp};
+use wasmq_core::{Attempt, Invocation, InvocationId, Millis, TaskName, Timestamp};
 use wasmq_wal::{PendingSync, SyncOutcome};
 
 /// What an enqueue did.
@@ -65,6 +71,10 @@ pub struct Counts {
     pub awaiting_deploy: u64,
     /// Given up, waiting for the dead letter queue.
     pub exhausted: u64,
+    /// Of the ready: those that ran when a worker died, and run alone.
+    pub suspects: u64,
+    /// Of the running: such a one, beside which nothing else runs in its worker.
+    pub alone: u64,
 }
 
 /// The port to whatever holds live invocations, in the words of invocations.
@@ -144,8 +154,11 @@ pub trait LiveStore: Send {
     /// When it cannot be written.
     fn done(&mut self, id: InvocationId, outcome: Outcome) -> Result<(), JournalError>;
 
-    /// Moves a queued suspect of an earlier crash to a later time, so that repeat crashers back off.
-    fn postpone(&mut self, id: InvocationId, due: Timestamp);
+    /// Lets a queued suspect of an earlier crash wait, so that repeat crashers back off.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn postpone(&mut self, id: InvocationId, delay: Millis) -> Result<(), JournalError>;
 
     /// Hands all changes to the operating system: they survive the death of the process.
     ///
@@ -178,11 +191,16 @@ pub trait LiveStore: Send {
         }
     }
 
+    /// What could not be adopted at the last look, each with the reason.
+    fn left_alone(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether changes wait for a commit.
     fn is_dirty(&self) -> bool;
 
-    /// When the next delayed invocation is due.
-    fn next_due(&self) -> Option<Timestamp>;
+    /// How long it is until the next delayed invocation is due.
+    fn until_due(&self, now: Timestamp) -> Option<Millis>;
 
     /// How many there are.
     fn counts(&self) -> Counts;
@@ -194,6 +212,9 @@ pub trait LiveStore: Send {
     /// # Errors
     /// When this store itself cannot be written.
     fn adopt(&mut self, now: Timestamp, replayed: &mut ReplayHook<'_>) -> Result<Adopted, JournalError>;
+
+    /// Keeps an invocation out of every hand-over: somebody waits here for its end.
+    fn hold(&mut self, id: InvocationId);
 
     /// Moves up to `limit` ready invocations into a log of their own and lets go of it, so that a
     /// worker with nothing to do can adopt it. Returns how many.

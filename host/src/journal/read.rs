@@ -9,12 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wasmq_core::event::Outcome;
-use wasmq_core::state::{Entry, Ledger};
+use wasmq_core::state::Entry;
 use wasmq_core::{Invocation, InvocationId, event};
 use wasmq_wal::disk::{Disk, LockAttempt};
-use wasmq_wal::{Claim as LogClaim, Listing, Options, Orphan, Record, Stranger, StrangerKind, Wal, WalId, WalListing};
+use wasmq_wal::{
+    Claim as LogClaim, Listing, Options, Orphan, Record, ScanReport, Stranger, StrangerKind, Wal, WalId, WalListing,
+};
 
-use super::adopt::{Replayed, adopter_of, apply, lock_text, may_have_handed_over, replay};
+use super::adopt::{Replay, Replayed, adopter_of, lock_text, may_have_handed_over, replay};
 use super::disk::{new_log_id, payload_in};
 use super::hand_over::{pending_from, settle_pending};
 use super::reserve::{RESERVE_BYTES, Reserve};
@@ -118,7 +120,10 @@ fn describe_stranger(stranger: &Stranger) -> String {
     let path = stranger.path.display();
     match stranger.kind {
         StrangerKind::OtherVersion(version) => {
-            format!("{path} is of format version {version}, which this wasmq does not know; it was not touched")
+            let known = wasmq_wal::FORMAT_VERSION;
+            format!(
+                "{path} has format {version}, this wasmq knows format {known}: it was not touched; use a wasmq that knows it"
+            )
         }
         StrangerKind::NotAFile => format!("{path} has the name of a log but is not a file; it was not touched"),
         StrangerKind::BadName => format!("{path} looks like a log by its name but is none; it was not touched"),
@@ -135,14 +140,19 @@ fn read_one(disk: &Arc<dyn Disk>, dir: &Path, log: &WalListing, named_as_adopter
         snapshot.free_logs += 1;
     }
     let listed: Vec<u32> = log.segments.iter().map(|segment| segment.sequence).collect();
-    let mut ledger: Ledger<Payload> = Ledger::default();
-    match wasmq_wal::scan_listed(disk.as_ref(), dir, id, &listed, &mut |record: Record<'_>| {
-        apply(&mut ledger, &record);
-        ControlFlow::Continue(())
-    }) {
-        Ok(report) => snapshot.problems.extend(report.damaged.iter().map(ToString::to_string)),
-        Err(error) => snapshot.problems.push(error.to_string()),
-    }
+    let mut replay = Replay::new(dir, id);
+    let visit = &mut |record: Record<'_>| replay.visit(&record);
+    let report = wasmq_wal::scan_listed(disk.as_ref(), dir, id, &listed, visit).unwrap_or_else(|error| {
+        snapshot.problems.push(error.to_string());
+        ScanReport::default()
+    });
+    snapshot.problems.extend(replay.newer.take().map(|newer| newer.to_string()));
+    let (mut ledger, report) = replay.end(report);
+    snapshot.problems.extend(report.damaged.iter().map(ToString::to_string));
+    snapshot.problems.extend(report.torn.iter().filter(|_| !owned).map(|torn| {
+        let (path, offset, bytes) = (torn.path.display(), torn.offset, torn.bytes);
+        format!("{path}, offset {offset}, {bytes} bytes: no whole record, as a cut write leaves it or damage")
+    }));
     if named_as_adopter {
         ledger.accept_copies();
     }

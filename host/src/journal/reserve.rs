@@ -17,14 +17,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use wasmq_wal::Claim as LogClaim;
 use wasmq_wal::disk::{Disk, EntryKind, OpenMode};
+
+use super::disk::MODEST_EXTENSION_BYTES;
+use crate::causes::error_chain;
 
 /// The size of the reserve of a journal, in bytes: starts and ends of some 40,000 attempts.
 pub const RESERVE_BYTES: u64 = 4 << 20;
 
 /// The reserve is made when so many times its size are free.
 const PLENTY: u64 = 3;
-const FILE_NAME: &str = "reserve";
+pub(super) const FILE_NAME: &str = "reserve";
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// The reserve of a journal's directory.
@@ -104,4 +108,21 @@ impl Reserve {
 #[must_use]
 pub fn refuses_new_work(disk: &Arc<dyn Disk>, dir: &Path) -> bool {
     Reserve::new(Arc::clone(disk), dir, RESERVE_BYTES).is_short()
+}
+
+/// Finds room for a log on a full disk: the reserve, else what dead owners took ahead. Returns whether it
+/// is worth another try.
+pub(super) fn make_room(disk: &Arc<dyn Disk>, dir: &Path, reserve: &Reserve) -> bool {
+    if reserve.bytes() == 0 || reserve.give_up() {
+        return reserve.bytes() > 0;
+    }
+    let Ok(listing) = wasmq_wal::list(disk.as_ref(), dir) else { return false };
+    for log in listing.wals.iter().filter(|log| log.bytes > MODEST_EXTENSION_BYTES) {
+        if let Ok(LogClaim::Claimed(orphan)) = wasmq_wal::claim(Arc::clone(disk), dir, log.id)
+            && let Err(error) = orphan.trim()
+        {
+            tracing::warn!(log = %log.id, error = error_chain(&error), "the space behind the end of a log could not be given back");
+        }
+    }
+    true
 }

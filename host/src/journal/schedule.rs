@@ -3,7 +3,10 @@
 //! Invariants: every queued entry of the ledger is in exactly one of the queues or claimed; the
 //! counts are exact. Claiming is O(1) for ready invocations and O(log n) for delayed ones.
 //!
-//! Deliberately absent: disk, clock, and the decision what follows an attempt.
+//! Spans are waited for on the steady clock and named points in time on the clock of day, so a clock that is
+//! set neither fires all delays at once nor holds one up.
+//!
+//! Deliberately absent: disk, reading clocks, and the decision what follows an attempt.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
@@ -11,7 +14,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 use wasmq_core::event::{Exhausted, Started};
 use wasmq_core::invocation::MAX_PRIORITY;
 use wasmq_core::state::{Entry, Ledger, Phase, Suspicion};
-use wasmq_core::{Attempt, Event, InvocationId, TaskName, Timestamp};
+use wasmq_core::{Attempt, Event, IdSet, InvocationId, Millis, Moment, TaskName, Timestamp, Wait};
 
 use super::{Claim, Counts, Enqueued, INLINE_PAYLOAD_BYTES, Payload};
 
@@ -24,10 +27,15 @@ const RECORD_OVERHEAD_BYTES: u64 = 96;
 pub(super) struct Schedule {
     ledger: Ledger<Payload>,
     ready: [VecDeque<InvocationId>; PRIORITIES],
-    delayed: BinaryHeap<Reverse<(Timestamp, InvocationId)>>,
+    /// By the steady clock.
+    delayed: BinaryHeap<Reverse<(Millis, InvocationId)>>,
+    /// By the clock of day.
+    dated: BinaryHeap<Reverse<(Timestamp, InvocationId)>>,
     parked: HashMap<TaskName, Vec<InvocationId>>,
     suspects: VecDeque<InvocationId>,
     exhausted: BTreeSet<InvocationId>,
+    /// Never handed over.
+    held: IdSet,
     running: u64,
     /// A suspect is running: nothing else may start.
     solo: bool,
@@ -48,6 +56,26 @@ fn size_of_entry(entry: &Entry<Payload>) -> u64 {
     RECORD_OVERHEAD_BYTES + entry.invocation.task.as_str().len() as u64 + payload
 }
 
+/// Takes the earliest one if its time has come.
+fn pop_due<T: Ord + Copy>(queue: &mut BinaryHeap<Reverse<(T, InvocationId)>>, now: T) -> Option<InvocationId> {
+    let Reverse((due, id)) = queue.peek().copied()?;
+    (due <= now).then(|| queue.pop())?;
+    Some(id)
+}
+
+/// Takes the last ones that are not held, in their order.
+fn take_from_end(queue: &mut VecDeque<InvocationId>, most: usize, held: &IdSet) -> Vec<InvocationId> {
+    let (mut taken, mut kept) = (Vec::new(), Vec::new());
+    while taken.len() < most
+        && let Some(id) = queue.pop_back()
+    {
+        if held.contains(&id) { kept.push(id) } else { taken.push(id) }
+    }
+    queue.extend(kept.into_iter().rev());
+    taken.reverse();
+    taken
+}
+
 impl Schedule {
     /// Whether an enqueue of this invocation would change anything.
     pub(super) fn knows(&self, id: &InvocationId, replays: u32) -> bool {
@@ -55,7 +83,7 @@ impl Schedule {
     }
 
     /// Takes an entry in and queues it where its phase says.
-    pub(super) fn insert(&mut self, entry: Entry<Payload>, now: Timestamp) -> Enqueued {
+    pub(super) fn insert(&mut self, entry: Entry<Payload>, now: Moment) -> Enqueued {
         let id = entry.invocation.id;
         if self.knows(&id, entry.invocation.replays) {
             return Enqueued::Known;
@@ -67,17 +95,26 @@ impl Schedule {
         Enqueued::Taken
     }
 
-    fn queue(&mut self, entry: &Entry<Payload>, now: Timestamp) {
+    fn queue(&mut self, entry: &Entry<Payload>, now: Moment) {
         let id = entry.invocation.id;
         match &entry.phase {
             Phase::Exhausted(_) => {
                 self.exhausted.insert(id);
             }
             Phase::Running(_) => self.running += 1,
-            Phase::Queued { .. } if entry.is_due(now) => {
-                self.make_ready(id, entry.invocation.priority, entry.suspicion);
-            }
-            Phase::Queued { due } => self.delayed.push(Reverse((*due, id))),
+            Phase::Queued { .. } => match entry.wait(now.wall) {
+                Wait::Over => self.make_ready(id, entry.invocation.priority, entry.suspicion),
+                Wait::For(rest) => self.delayed.push(Reverse((now.steady.plus(rest), id))),
+                Wait::Until(due) => self.dated.push(Reverse((due, id))),
+            },
+        }
+    }
+
+    /// Queues what is in the ledger again, where its phase says.
+    fn queue_again(&mut self, id: InvocationId, now: Moment) {
+        if let Some(entry) = self.ledger.remove(&id) {
+            self.queue(&entry, now);
+            self.ledger.insert(entry);
         }
     }
 
@@ -90,11 +127,8 @@ impl Schedule {
     }
 
     /// Moves everything that has become due to the ready queues.
-    fn promote(&mut self, now: Timestamp) {
-        while let Some(Reverse((due, id))) = self.delayed.peek().copied()
-            && due <= now
-        {
-            self.delayed.pop();
+    fn promote(&mut self, now: Moment) {
+        while let Some(id) = pop_due(&mut self.delayed, now.steady).or_else(|| pop_due(&mut self.dated, now.wall)) {
             if let Some(entry) = self.ledger.get(&id) {
                 let (priority, suspicion) = (entry.invocation.priority, entry.suspicion);
                 self.make_ready(id, priority, suspicion);
@@ -103,7 +137,7 @@ impl Schedule {
     }
 
     /// See [`super::LiveStore::claim`].
-    pub(super) fn claim(&mut self, now: Timestamp) -> Option<Claim> {
+    pub(super) fn claim(&mut self, now: Moment) -> Option<Claim> {
         self.promote(now);
         if self.solo {
             return None;
@@ -135,16 +169,20 @@ impl Schedule {
     pub(super) fn take_last_ready(&mut self, limit: usize) -> Vec<InvocationId> {
         let mut taken = Vec::new();
         for queue in &mut self.ready {
-            let keep = queue.len().saturating_sub(limit - taken.len());
-            taken.extend(queue.drain(keep..));
-            if taken.len() >= limit {
-                break;
-            }
+            taken.extend(take_from_end(queue, limit - taken.len(), &self.held));
         }
         // Suspects run one at a time; two workers have two at a time. The first of them stays.
-        let keep = self.suspects.len().saturating_sub(limit - taken.len()).max(1).min(self.suspects.len());
-        taken.extend(self.suspects.drain(keep..));
+        let first = self.suspects.pop_front();
+        taken.extend(take_from_end(&mut self.suspects, limit - taken.len(), &self.held));
+        self.suspects.extend(first);
+        self.suspects.rotate_right(usize::from(first.is_some()));
         taken
+    }
+
+    pub(super) fn hold(&mut self, id: InvocationId) {
+        if self.ledger.get(&id).is_some() {
+            self.held.insert(id);
+        }
     }
 
     /// Undoes [`Schedule::take_last_ready`].
@@ -176,12 +214,10 @@ impl Schedule {
         self.ledger.apply(Event::Started(id, started), |_| Payload::Inline([].into()));
     }
 
-    pub(super) fn retry(&mut self, id: InvocationId, due: Timestamp, attempt: Attempt) {
+    pub(super) fn retry(&mut self, id: InvocationId, due: Timestamp, attempt: Attempt, now: Moment) {
         self.leave_running(&id);
         self.ledger.apply(Event::Retry(id, due, Box::new(attempt)), |_| Payload::Inline([].into()));
-        if self.ledger.get(&id).is_some() {
-            self.delayed.push(Reverse((due, id)));
-        }
+        self.queue_again(id, now);
     }
 
     pub(super) fn released(&mut self, id: InvocationId) {
@@ -231,13 +267,17 @@ impl Schedule {
         self.exhausted.iter().take(limit).copied().collect()
     }
 
-    pub(super) fn postpone(&mut self, id: InvocationId, due: Timestamp) {
-        self.suspects.retain(|suspect| *suspect != id);
+    pub(super) fn postpone(&mut self, id: InvocationId, delay: Millis, now: Moment) {
+        // One that was postponed before its last owner died waits already.
+        self.delayed.retain(|Reverse((_, other))| *other != id);
+        self.dated.retain(|Reverse((_, other))| *other != id);
         if let Some(entry) = self.ledger.get_mut(&id)
-            && let Phase::Queued { due: old } = &mut entry.phase
+            && let Phase::Queued { due } = &mut entry.phase
         {
-            *old = due;
-            self.delayed.push(Reverse((due, id)));
+            // Whoever reads this knows the span from the end of the attempt.
+            *due = entry.history.last().map_or(now.wall, |attempt| attempt.ended_at.max(now.wall)).after(delay);
+            self.suspects.retain(|suspect| *suspect != id);
+            self.queue_again(id, now);
         }
     }
 
@@ -245,6 +285,7 @@ impl Schedule {
     pub(super) fn done(&mut self, id: &InvocationId) -> Option<Entry<Payload>> {
         self.leave_running(id);
         let entry = self.ledger.remove(id)?;
+        self.held.remove(id);
         self.live_bytes = self.live_bytes.saturating_sub(size_of_entry(&entry));
         match &entry.phase {
             Phase::Exhausted(_) => {
@@ -261,6 +302,7 @@ impl Schedule {
         self.ready.iter_mut().for_each(|queue| queue.retain(|other| other != id));
         self.suspects.retain(|other| other != id);
         self.delayed.retain(|Reverse((_, other))| other != id);
+        self.dated.retain(|Reverse((_, other))| other != id);
         if let Some(parked) = self.parked.get_mut(task) {
             parked.retain(|other| other != id);
         }
@@ -284,8 +326,10 @@ impl Schedule {
         self.running
     }
 
-    pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.delayed.peek().map(|Reverse((due, _))| *due)
+    pub(super) fn until_due(&self, now: Moment) -> Option<Millis> {
+        let delayed = self.delayed.peek().map(|Reverse((due, _))| due.minus(now.steady));
+        let dated = self.dated.peek().map(|Reverse((due, _))| due.since(now.wall));
+        delayed.into_iter().chain(dated).min()
     }
 
     pub(super) fn live_bytes(&self) -> u64 {
@@ -299,138 +343,15 @@ impl Schedule {
     pub(super) fn counts(&self) -> Counts {
         Counts {
             ready: (self.ready.iter().map(VecDeque::len).sum::<usize>() + self.suspects.len()) as u64,
-            delayed: self.delayed.len() as u64,
+            delayed: (self.delayed.len() + self.dated.len()) as u64,
             running: self.running,
             awaiting_deploy: self.parked.values().map(Vec::len).sum::<usize>() as u64,
             exhausted: self.exhausted.len() as u64,
+            suspects: self.suspects.len() as u64,
+            alone: u64::from(self.solo),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use wasmq_core::{Digest, Invocation, VersionNumber};
-
-    fn id(n: u128) -> InvocationId {
-        InvocationId::new(Timestamp(1), n)
-    }
-
-    fn entry(n: u128, due: u64, priority: u8) -> Entry<Payload> {
-        let mut invocation = Invocation::new(id(n), "t".parse().unwrap(), Timestamp(1));
-        invocation.due_at = Timestamp(due);
-        invocation.priority = priority;
-        Entry::new(invocation, Payload::Inline([].into()))
-    }
-
-    fn start(schedule: &mut Schedule, n: u128) {
-        start_as(schedule, n, false);
-    }
-
-    fn start_as(schedule: &mut Schedule, n: u128, alone: bool) {
-        let digest = Digest::new([0; 32]);
-        let started = Started { attempt: 1, version: VersionNumber::FIRST, digest, at: Timestamp(9), alone };
-        schedule.started(id(n), started);
-    }
-
-    fn claimed(schedule: &mut Schedule, now: u64) -> Vec<InvocationId> {
-        std::iter::from_fn(|| schedule.claim(Timestamp(now))).map(|claim| claim.id).collect()
-    }
-
-    #[test]
-    fn a_higher_priority_starts_first_and_equal_ones_in_order() {
-        let mut schedule = Schedule::default();
-        for (n, priority) in [(1, 0), (2, 9), (3, 0), (4, 9)] {
-            schedule.insert(entry(n, 1, priority), Timestamp(5));
-        }
-        assert_eq!(claimed(&mut schedule, 5), [id(2), id(4), id(1), id(3)]);
-    }
-
-    #[test]
-    fn a_delayed_invocation_starts_at_its_time_and_not_before() {
-        let mut schedule = Schedule::default();
-        schedule.insert(entry(1, 100, 0), Timestamp(5));
-        assert_eq!(claimed(&mut schedule, 99), []);
-        assert_eq!(schedule.next_due(), Some(Timestamp(100)));
-        assert_eq!(claimed(&mut schedule, 100), [id(1)]);
-    }
-
-    #[test]
-    fn a_clock_that_is_set_back_delays_only_what_was_delayed() {
-        let mut schedule = Schedule::default();
-        let mut at_once = entry(1, 1, 0);
-        at_once.invocation.enqueued_at = Timestamp(1_000_000);
-        at_once.phase = Phase::Queued { due: Timestamp(1_000_000) };
-        schedule.insert(at_once, Timestamp(5));
-        schedule.insert(entry(2, 1_000_000, 0), Timestamp(5));
-        assert_eq!(claimed(&mut schedule, 5), [id(1)]);
-        assert_eq!(schedule.counts().delayed, 1);
-    }
-
-    #[test]
-    fn a_suspect_waits_until_nothing_runs_and_then_runs_alone() {
-        let mut schedule = Schedule::default();
-        schedule.insert(entry(1, 1, 0), Timestamp(5));
-        assert_eq!(claimed(&mut schedule, 5), [id(1)]);
-        start(&mut schedule, 1);
-        let mut suspect = entry(2, 1, 0);
-        suspect.suspicion = Suspicion::InCompany;
-        schedule.insert(suspect, Timestamp(5));
-        schedule.insert(entry(3, 1, 0), Timestamp(5));
-        assert_eq!(schedule.claim(Timestamp(5)), None);
-        schedule.done(&id(1));
-        assert_eq!(schedule.claim(Timestamp(5)), Some(Claim { id: id(2), alone: true }));
-        start_as(&mut schedule, 2, true);
-        assert_eq!(schedule.claim(Timestamp(5)), None);
-        schedule.done(&id(2));
-        assert_eq!(claimed(&mut schedule, 5), [id(3)]);
-    }
-
-    #[test]
-    fn a_parked_invocation_comes_back_with_the_deploy_of_its_task() {
-        let mut schedule = Schedule::default();
-        schedule.insert(entry(1, 1, 0), Timestamp(5));
-        assert_eq!(claimed(&mut schedule, 5), [id(1)]);
-        schedule.await_deploy(id(1));
-        assert_eq!(schedule.counts().awaiting_deploy, 1);
-        schedule.deployed(Some(&"other".parse().unwrap()));
-        assert_eq!(claimed(&mut schedule, 5), []);
-        schedule.deployed(Some(&"t".parse().unwrap()));
-        assert_eq!(claimed(&mut schedule, 5), [id(1)]);
-    }
-
-    #[test]
-    fn those_that_would_start_last_are_handed_over() {
-        let mut schedule = Schedule::default();
-        for (n, priority) in [(1, 0), (2, 9), (3, 0), (4, 0)] {
-            schedule.insert(entry(n, 1, priority), Timestamp(5));
-        }
-        let taken = schedule.take_last_ready(2);
-        assert_eq!(taken, [id(3), id(4)]);
-        schedule.handed_over(&taken);
-        assert_eq!(claimed(&mut schedule, 5), [id(2), id(1)]);
-    }
-
-    #[test]
-    fn suspects_are_handed_over_too_but_for_the_first() {
-        let mut schedule = Schedule::default();
-        for n in 1..=3 {
-            let mut suspect = entry(n, 1, 0);
-            suspect.suspicion = Suspicion::InCompany;
-            schedule.insert(suspect, Timestamp(5));
-        }
-        assert_eq!(schedule.take_last_ready(5), [id(2), id(3)]);
-        assert_eq!(schedule.claim(Timestamp(5)), Some(Claim { id: id(1), alone: true }));
-    }
-
-    #[test]
-    fn a_cancelled_invocation_leaves_every_queue() {
-        let mut schedule = Schedule::default();
-        schedule.insert(entry(1, 1, 3), Timestamp(5));
-        schedule.insert(entry(2, 900, 3), Timestamp(5));
-        schedule.done(&id(1));
-        schedule.done(&id(2));
-        assert_eq!(schedule.counts(), Counts::default());
-        assert_eq!(schedule.live_bytes(), 0);
-    }
-}
+mod tests;

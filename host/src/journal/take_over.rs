@@ -22,6 +22,7 @@ use wasmq_wal::{Orphan, RECORD_HEADER_BYTES, Wal};
 use super::adopt::{payload_of, take_in};
 use super::disk::DiskJournal;
 use super::{Adopted, JournalError, Payload};
+use crate::causes::error_chain;
 
 /// What a log needs beside its records, in bytes: blocks that are not full, zeros ahead.
 const MARGIN_BYTES: u64 = 64 << 10;
@@ -96,7 +97,7 @@ pub(super) fn take_over(
     let wal = match go_on_in(journal, orphan, &suspects) {
         Ok(wal) => wal,
         Err(error) => {
-            tracing::warn!(%log, %error, "a log could not be taken over and was left as it was");
+            tracing::warn!(%log, error = error_chain(&error), "a log could not be taken over and was left as it was");
             return Ok(false);
         }
     };
@@ -126,6 +127,6 @@ fn exchange(journal: &mut DiskJournal, wal: Wal) {
     let before = std::mem::replace(&mut journal.wal, wal);
     let log = before.id();
     if let Err(error) = before.delete() {
-        tracing::warn!(%log, %error, "a log without live invocations could not be deleted; whoever finds it does that");
+        tracing::warn!(%log, error = error_chain(&error), "a log without live invocations could not be deleted; whoever finds it does that");
     }
 }

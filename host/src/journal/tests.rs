@@ -12,6 +12,13 @@ use wasmq_wal::disk::{Disk, SimDisk, Survival};
 
 use super::*;
 
+impl DiskJournal {
+    /// Seals the segment that is written to.
+    pub(crate) fn rotate_now(&mut self) {
+        self.wal.rotate().unwrap();
+    }
+}
+
 const DIR: &str = "/data/journal";
 
 pub(super) fn id(n: u128) -> InvocationId {
@@ -93,6 +100,27 @@ fn a_free_log_is_adopted_with_everything_that_lives_in_it_and_goes_away() {
     assert_eq!((adopted.logs, adopted.invocations, adopted.suspects), (1, 3, vec![id(2)]));
     holds_all_once(&mut journal);
     assert_eq!(wasmq_wal::list(&disk, Path::new(DIR)).unwrap().wals.len(), 1);
+}
+
+#[test]
+fn a_log_that_cannot_be_taken_over_is_noted_once_and_left_for_a_while_and_the_others_are_adopted() {
+    let disk = SimDisk::new();
+    leave_a_log_behind(&disk);
+    let obstacle = wasmq_wal::list(&disk, Path::new(DIR)).unwrap().wals[0].id;
+    let lock = Path::new(DIR).join(wasmq_wal::lock_file_name(obstacle));
+    disk.remove(&lock).unwrap();
+    disk.create_dir_all(&lock).unwrap();
+    let mut owner = journal(&disk).unwrap();
+    owner.enqueue(invocation(9), b"x").unwrap();
+    owner.commit().unwrap();
+    drop(owner);
+    let mut journal = journal(&disk).unwrap();
+    for _ in 0..3 {
+        journal.adopt(Timestamp(100), &mut |_| Ok(())).unwrap();
+    }
+    assert!(journal.get(&id(9)).is_some() && journal.get(&id(3)).is_none());
+    assert_eq!(journal.left_alone.len(), 1);
+    assert!(journal.left_alone[&obstacle].is_recent());
 }
 
 #[test]
@@ -301,4 +329,19 @@ fn a_reader_sees_a_running_invocation_of_a_dead_worker_without_touching_it() {
     assert_eq!((snapshot.entries.len(), snapshot.free_logs, snapshot.owned_logs), (3, 1, 0));
     assert!(matches!(snapshot.entries[&id(2)].entry.phase, Phase::Running(_)));
     assert_eq!(adopt(&disk).unwrap().1.invocations, 3);
+}
+
+#[test]
+fn what_is_known_only_from_the_buffer_is_durable_before_another_log_with_it_goes() {
+    let disk = SimDisk::new();
+    let mut owner = journal(&disk).unwrap();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut log = OutsideLog::create(shared, Path::new(DIR), "test").unwrap();
+    log.enqueue(&invocation(9), b"nine").unwrap();
+    log.sync().unwrap();
+    log.let_go().unwrap();
+    owner.enqueue(invocation(9), b"nine").unwrap();
+    assert_eq!(owner.adopt(Timestamp(9), &mut |_| Ok(())).unwrap().logs, 1);
+    let (mut next, _) = adopt(&disk.after_power_cut(Survival::Lost, 0)).unwrap();
+    assert_eq!(&*next.payload(&id(9)).unwrap(), b"nine");
 }

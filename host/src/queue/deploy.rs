@@ -59,7 +59,7 @@ impl Queue {
         let settings = request.settings.check()?;
         let inspection = inspect(component)?;
         let inner = &self.inner;
-        self.make_directories()?;
+        inner.make_directories()?;
         let tasks = inner.registry.tasks()?;
         let known = tasks.has_component(&inspection.digest);
         let before = tasks.resolve(task, &Pin::Current).ok();
@@ -117,6 +117,7 @@ impl Queue {
     /// # Errors
     /// [`QueueError::Unresolved`], or a failure of the registry.
     pub fn activate(&self, name: &TaskName, version: &str) -> Result<VersionNumber, QueueError> {
+        self.inner.refuse_place()?;
         Ok(self.inner.registry.activate(name, version)?.number)
     }
 
@@ -126,6 +127,7 @@ impl Queue {
     /// # Errors
     /// [`QueueError::Unresolved`], or a failure of the registry.
     pub fn remove_task(&self, name: &TaskName) -> Result<(), QueueError> {
+        self.inner.refuse_place()?;
         self.inner.registry.remove(name)?;
         Ok(())
     }

@@ -6,10 +6,11 @@
 use std::num::NonZeroU32;
 
 use wasmq_core::invocation::{MAX_PRIORITY, Pin, check_metadata};
-use wasmq_core::{Invocation, InvocationId, TaskName, Timestamp};
+use wasmq_core::{Invocation, InvocationId, Millis, TaskName, Timestamp};
 
 use super::client::{Client, completion, failed_attempt};
 use super::{Inner, Queue, QueueError};
+use crate::causes::error_chain;
 use crate::clock;
 use crate::registry::Tasks;
 use crate::store::StoreKind;
@@ -28,8 +29,10 @@ pub struct NewInvocation {
     pub task: TaskName,
     /// Any bytes.
     pub payload: Vec<u8>,
-    /// The earliest first attempt; at once when absent.
+    /// The earliest first attempt by the clock of day; at once when absent.
     pub due_at: Option<Timestamp>,
+    /// How long from now the first attempt waits, whatever happens to the clock of day; it goes before `due_at`.
+    pub delay: Option<Millis>,
     /// 0 to 9; higher starts first.
     pub priority: u8,
     /// `current`, `v2`, a label or a digest; current when absent.
@@ -53,7 +56,16 @@ impl NewInvocation {
     /// A plain request, due at once, for the current version.
     #[must_use]
     pub const fn new(task: TaskName, payload: Vec<u8>) -> Self {
-        Self { task, payload, due_at: None, priority: 0, component: None, max_attempts: None, metadata: Vec::new() }
+        Self {
+            task,
+            payload,
+            due_at: None,
+            delay: None,
+            priority: 0,
+            component: None,
+            max_attempts: None,
+            metadata: Vec::new(),
+        }
     }
 }
 
@@ -164,6 +176,7 @@ impl Inner {
 
     fn enqueue_outside(&self, checked: &[(Invocation, Vec<u8>)]) -> Result<(), QueueError> {
         self.make_directories()?;
+        self.may_write(&[self.layout.journal()])?;
         Ok(self.outside.write(checked)?)
     }
 
@@ -187,7 +200,9 @@ impl Inner {
         };
         let mut invocation = Invocation::new(clock::new_invocation_id(), new.task, clock::now());
         invocation.pin = pin;
-        invocation.due_at = new.due_at.unwrap_or(invocation.due_at);
+        let after = new.delay.map(|delay| invocation.enqueued_at.after(delay));
+        invocation.due_at = after.or(new.due_at).unwrap_or(invocation.due_at);
+        invocation.is_delay = after.is_some();
         invocation.priority = new.priority.min(MAX_PRIORITY);
         invocation.max_attempts = new.max_attempts;
         invocation.metadata = new.metadata;
@@ -202,6 +217,7 @@ impl Inner {
         observe: &mut dyn FnMut(Waiting),
     ) -> Result<Completion, QueueError> {
         self.make_directories()?;
+        self.may_write(&[self.layout.journal(), self.layout.dlq()])?;
         let config = WorkerConfig {
             data_dir: self.options.data_dir.clone(),
             store: self.options.store,
@@ -209,14 +225,13 @@ impl Inner {
             concurrency: 1,
             grace_ms: EMBEDDED_GRACE_MS,
         };
-        let worker = EmbeddedWorker::start(config, self.options.on_signals)
-            .map_err(|error| QueueError::Worker(error.to_string()))?;
+        let worker = EmbeddedWorker::start(config, self.options.on_signals).map_err(QueueError::from_worker)?;
         worker.send(Frame::new(Kind::Enqueue, 1, body));
         let ended = wait_for_end(&worker, id, observe);
         let stopped = worker.stop();
         match (ended, stopped) {
             (Ok(completion), _) => Ok(completion),
-            (Err(_), Err(error)) => Err(QueueError::Worker(error.to_string())),
+            (Err(_), Err(error)) => Err(QueueError::from_worker(error)),
             (Err(error), Ok(())) => Err(error),
         }
     }
@@ -235,13 +250,16 @@ fn wait_for_end(
             _ => return completion(&frame),
         }
     }
-    Err(QueueError::Worker("it ended before the invocation did; the invocation is kept if it was enqueued".to_owned()))
+    Err(QueueError::Worker("it ended before the invocation did; the invocation is kept if it was enqueued".into()))
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Err(error) = self.outside.let_go() {
-            tracing::error!(%error, "the last enqueues could not be handed over; a worker adopts them all the same");
+            tracing::error!(
+                error = error_chain(&error),
+                "the last enqueues could not be handed over; a worker adopts them all the same"
+            );
         }
     }
 }

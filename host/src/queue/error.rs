@@ -12,18 +12,27 @@ use crate::journal::JournalError;
 use crate::registry::{RegistryError, Unresolved};
 use crate::runtime::Rejection;
 use crate::store::StoreKind;
+use crate::worker::WorkerError;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
     /// The data directory cannot be used.
-    #[error("cannot use {} as a data directory", path.display())]
+    #[error("cannot use the data directory: {}", path.display())]
     Directory {
         /// The directory or the part of it.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// The data directory is on a network file system.
+    #[error("{} is on {file_system}, a network file system, where locks and appends cannot be relied on", path.display())]
+    NetworkDisk {
+        /// The directory or the part of it.
+        path: PathBuf,
+        /// The name of the file system.
+        file_system: &'static str,
     },
     /// No such task, or no such version of it. Names the close ones and those that exist.
     #[error(transparent)]
@@ -134,8 +143,8 @@ pub enum QueueError {
         running: StoreKind,
     },
     /// The worker inside this process failed.
-    #[error("the worker failed: {0}")]
-    Worker(String),
+    #[error("the worker failed")]
+    Worker(#[source] WorkerError),
     /// The store of live invocations failed.
     #[error(transparent)]
     Journal(Arc<JournalError>),
@@ -156,6 +165,22 @@ impl From<JournalError> for QueueError {
 impl From<Arc<JournalError>> for QueueError {
     fn from(error: Arc<JournalError>) -> Self {
         if error.is_no_space() { Self::NoSpace(error.to_string()) } else { Self::Journal(error) }
+    }
+}
+
+impl QueueError {
+    /// From the failure of a worker inside this process. What failed in the store is told like any other
+    /// failure of the store.
+    pub(super) fn from_worker(error: WorkerError) -> Self {
+        let error = match error.downcast::<JournalError>() {
+            Ok(journal) => return Self::from(*journal),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<DlqError>() {
+            Ok(dlq) => return Self::from(*dlq),
+            Err(other) => other,
+        };
+        error.downcast::<RegistryError>().map_or_else(Self::Worker, |registry| Self::from(*registry))
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Invariant: looking takes no lock and disturbs no worker.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use wasmq_core::state::{Phase, Suspicion};
+use wasmq_core::state::{Entry, Phase, Suspicion};
 use wasmq_core::{Attempt, DeadTask, Digest, Invocation, InvocationId, TaskName, Timestamp};
 
 use super::client::Client;
 use super::{Inner, Queue, QueueError};
+use crate::causes::error_chain;
 use crate::clock;
 use crate::journal::{self, Counts, LiveEntry, Snapshot};
 use crate::store::StoreKind;
@@ -85,8 +86,8 @@ pub struct Live {
     pub metadata: Vec<(String, String)>,
     /// The size of its payload, in bytes; absent where it is not known without reading it.
     pub payload_bytes: Option<u64>,
-    /// Whether it was running when its worker died.
-    pub suspect: bool,
+    /// The attempt during which its worker died, if that was its last: it runs alone next.
+    pub suspect_since: Option<u32>,
 }
 
 /// What an id stands for.
@@ -109,7 +110,7 @@ pub struct Status {
     pub by_task: BTreeMap<TaskName, Counts>,
     /// Logs that wait to be adopted.
     pub free_logs: u32,
-    /// Dead tasks; absent with the store `none`.
+    /// Dead tasks; absent with the store `none`, and when they cannot be read.
     pub dead: Option<u64>,
     /// Damage and other things somebody should look at.
     pub problems: Vec<String>,
@@ -146,12 +147,16 @@ impl Queue {
         }));
         for live in snapshot.entries.values() {
             let phase = inner.phase(live, now, &broken);
-            count(&mut status.counts, &phase);
-            count(status.by_task.entry(live.entry.invocation.task.clone()).or_default(), &phase);
+            count(&mut status.counts, &phase, &live.entry);
+            count(status.by_task.entry(live.entry.invocation.task.clone()).or_default(), &phase, &live.entry);
         }
         status.free_logs = snapshot.free_logs;
+        // What reading a log tells as well is told once.
+        let left_alone = left_alone_by(&status.servers).into_iter();
+        let is_told = |why: &String| snapshot.problems.iter().any(|problem| why.ends_with(problem));
+        status.problems.extend(left_alone.filter(|why| !is_told(why)));
         status.problems.extend(snapshot.problems);
-        status.problems.extend(inner.registry.tasks().err().map(|error| error.to_string()));
+        status.problems.extend(inner.registry.damage().map(|error| error_chain(&error)));
         if !inner.exists()? {
             status.problems.push(format!(
                 "{} does not exist; nothing was ever deployed or enqueued there",
@@ -163,8 +168,13 @@ impl Queue {
                 .problems
                 .push("the disk is full: new work is refused until there is room; what is queued runs on".to_owned());
         }
-        status.problems.extend(self.dead_tasks().damage()?);
-        status.dead = Some(inner.dlq.counts()?.total);
+        match self.dead_tasks().damage().and_then(|damage| Ok((damage, inner.dlq.counts()?.total))) {
+            Ok((damage, total)) => {
+                status.problems.extend(damage);
+                status.dead = Some(total);
+            }
+            Err(error) => status.problems.push(error_chain(&error)),
+        }
         Ok(status)
     }
 
@@ -269,6 +279,7 @@ impl Inner {
 
     /// Takes the log over that holds the invocation, ends it there, and lets go again.
     fn cancel_offline(&self, id: InvocationId) -> Result<InvocationId, QueueError> {
+        self.refuse_place()?;
         if journal::end_in_free_log(&self.disk, &self.layout.journal(), id)? { Ok(id) } else { Err(self.no_server()) }
     }
 
@@ -342,10 +353,7 @@ impl Inner {
             id: invocation.id,
             task: invocation.task.clone(),
             phase: self.phase(live, now, broken),
-            due_at: match &entry.phase {
-                Phase::Queued { due } => Some(*due),
-                _ => None,
-            },
+            due_at: entry.due_at(now),
             enqueued_at: invocation.enqueued_at,
             attempts: entry.attempts,
             max_attempts: invocation
@@ -362,9 +370,15 @@ impl Inner {
                     .ok()
                     .map(|bytes| bytes.len() as u64),
             },
-            suspect: entry.suspicion != Suspicion::None,
+            suspect_since: suspect_since(entry),
         }
     }
+}
+
+/// The attempt that made an invocation a suspect.
+fn suspect_since<P>(entry: &Entry<P>) -> Option<u32> {
+    let is_suspect = entry.suspicion != Suspicion::None && matches!(entry.phase, Phase::Queued { .. });
+    is_suspect.then_some(entry.attempts)
 }
 
 /// Why components cannot be used.
@@ -376,7 +390,17 @@ fn broken_in(servers: &[ServerFigures]) -> Broken {
     broken.map(|component| (component.digest, component.reason.clone())).collect()
 }
 
-fn count(counts: &mut Counts, phase: &LivePhase) {
+/// Logs that workers cannot take over, as problems, each once however many workers tell of it.
+fn left_alone_by(servers: &[ServerFigures]) -> BTreeSet<String> {
+    let workers = servers.iter().flat_map(|server| &server.workers);
+    let logs = workers.filter(|worker| worker.alive).flat_map(|worker| &worker.figures.left_alone);
+    logs.map(|why| format!("a log cannot be taken over, and what is in it waits: {why}")).collect()
+}
+
+fn count<P>(counts: &mut Counts, phase: &LivePhase, entry: &Entry<P>) {
+    let runs_alone = matches!(&entry.phase, Phase::Running(started) if started.alone);
+    counts.alone += u64::from(runs_alone && matches!(phase, LivePhase::Running { .. }));
+    counts.suspects += u64::from(*phase == LivePhase::Ready && suspect_since(entry).is_some());
     let field = match phase {
         LivePhase::Ready | LivePhase::Orphaned => &mut counts.ready,
         LivePhase::Delayed => &mut counts.delayed,
@@ -393,4 +417,6 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.running += more.running;
     sum.awaiting_deploy += more.awaiting_deploy;
     sum.exhausted += more.exhausted;
+    sum.suspects += more.suspects;
+    sum.alone += more.alone;
 }

@@ -39,7 +39,11 @@ mod error;
 mod live;
 mod once;
 mod outside;
+mod place;
 mod retry;
+mod store_check;
+#[cfg(test)]
+mod store_check_tests;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -63,12 +67,15 @@ pub use enqueue::{NewInvocation, Waiting};
 pub use error::QueueError;
 pub use live::{Live, LiveFilter, LivePhase, Shown, Status};
 pub use once::{OnceRequest, run_once};
+pub use place::NetworkDisk;
 pub use retry::{Component, Refused, Retried, RetryReport};
+pub use store_check::{Check, Effect, Finding, Mended, Place, Repair, repair_store, verify_store};
 pub use watch::Watch;
 
 use crate::dlq::{DeadTaskStore, DiskDlq, NoDlq};
 use crate::registry::Registry;
 use crate::store::Layout;
+use place::Place as Location;
 
 /// How to open a queue.
 #[derive(Debug, Clone)]
@@ -81,6 +88,8 @@ pub struct Options {
     pub fsync: Fsync,
     /// The largest payload, in bytes.
     pub payload_limit: u64,
+    /// Whether to write when the data directory is on a network file system.
+    pub network_disk: NetworkDisk,
     /// Whether SIGTERM and SIGINT put back what [`Queue::enqueue_and_wait`] runs inside this process. For
     /// programs that leave these signals to wasmq, as its own command line does; the handlers stay.
     pub on_signals: bool,
@@ -94,6 +103,7 @@ impl Options {
             store: StoreKind::Dir,
             fsync: Fsync::Always,
             payload_limit: wasmq_core::invocation::DEFAULT_PAYLOAD_BYTES,
+            network_disk: NetworkDisk::default(),
             on_signals: false,
         }
     }
@@ -115,6 +125,7 @@ pub(super) struct Inner {
     outside: outside::Outside,
     clients: client::Pool,
     made_directories: AtomicBool,
+    place: std::sync::OnceLock<Location>,
     pub(super) compiler: std::sync::OnceLock<crate::runtime::Runtime>,
 }
 
@@ -129,7 +140,7 @@ impl Queue {
         Self::open_on(Arc::new(RealDisk), options)
     }
 
-    fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, QueueError> {
+    pub(crate) fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, QueueError> {
         let layout = Layout::new(&options.data_dir);
         refuse_what_is_no_directory(disk.as_ref(), layout.root())?;
         let registry = Registry::open(Arc::clone(&disk), &options.data_dir)?;
@@ -139,7 +150,7 @@ impl Queue {
         };
         let outside = outside::Outside::new(Arc::clone(&disk), layout.journal());
         let (clients, made_directories) = (client::Pool::default(), AtomicBool::new(false));
-        let compiler = std::sync::OnceLock::new();
+        let (place, compiler) = Default::default();
         Ok(Self {
             inner: Arc::new(Inner {
                 options,
@@ -150,17 +161,28 @@ impl Queue {
                 outside,
                 clients,
                 made_directories,
+                place,
                 compiler,
             }),
         })
     }
 
-    /// Makes the data directory and what belongs into it, as the first call that writes does.
+    /// Makes the data directory and what belongs into it, as the first call that writes does, and finds
+    /// out whether a server may write in all of it.
     ///
     /// # Errors
-    /// When it cannot be made; the error names the directory and says why.
-    pub fn make_directories(&self) -> Result<(), QueueError> {
-        self.inner.make_directories()
+    /// When it cannot be made or written; the error names the directory and says why.
+    pub fn prepare_to_serve(&self) -> Result<(), QueueError> {
+        let layout = &self.inner.layout;
+        self.inner.make_directories()?;
+        self.inner.may_write(&[layout.journal(), layout.dlq(), layout.run()])?;
+        self.inner.may_write(&crate::dlq::files(self.inner.disk.as_ref(), self.data_dir())?)
+    }
+
+    /// What whoever uses the data directory should know of the place where it lies.
+    #[must_use]
+    pub fn warning_of_place(&self) -> Option<String> {
+        self.inner.place().warning(self.inner.options.network_disk)
     }
 
     /// Whether there is a data directory. Where there is none, everything reads as empty.
@@ -198,12 +220,31 @@ impl Inner {
         if self.made_directories.load(Ordering::Relaxed) {
             return Ok(());
         }
+        self.refuse_place()?;
         let layout = &self.layout;
         for path in [layout.root().to_owned(), layout.journal(), layout.dlq(), layout.run()] {
             self.disk.create_dir_all(&path).map_err(|source| QueueError::Directory { path, source })?;
         }
         self.made_directories.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Where the data directory is. Looked up once, since a directory does not move.
+    fn place(&self) -> &Location {
+        self.place.get_or_init(|| Location::of(self.disk.as_ref(), &self.layout))
+    }
+
+    /// Refuses to write where locks and appends are not reliable.
+    pub(super) fn refuse_place(&self) -> Result<(), QueueError> {
+        self.place().refuse(self.options.network_disk)
+    }
+
+    /// Finds out whether these parts of the data directory can be written.
+    pub(super) fn may_write(&self, parts: &[PathBuf]) -> Result<(), QueueError> {
+        parts.iter().try_for_each(|path| {
+            let wrong = |source| QueueError::Directory { path: path.clone(), source };
+            self.disk.may_write(path).map_err(wrong)
+        })
     }
 
     /// Whether there is a data directory at all.

@@ -53,6 +53,6 @@ pub fn run_once(component: &[u8], request: &OnceRequest) -> Result<AttemptReport
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| QueueError::Worker(error.to_string()))?;
+        .map_err(|error| QueueError::Worker(error.into()))?;
     Ok(tokio.block_on(runtime.run(&prepared, input)))
 }

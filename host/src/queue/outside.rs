@@ -10,14 +10,15 @@
 //! [`COLLECT`].
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use wasmq_core::Invocation;
 use wasmq_wal::disk::Disk;
 
+use crate::causes::error_chain;
 use crate::clock::Stopwatch;
 use crate::journal::{JournalError, OutsideLog};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, thread};
 
 /// How long a log collects enqueues before workers may adopt it.
 const COLLECT: Duration = Duration::from_millis(300);
@@ -139,7 +140,7 @@ impl Outside {
 
     fn start_committer(&self) {
         let shared = Arc::clone(&self.shared);
-        let spawned = std::thread::Builder::new().name("committer".to_owned()).spawn(move || shared.commit_all());
+        let spawned = thread::Builder::new().name("committer".to_owned()).spawn(move || shared.commit_all());
         if let Err(error) = spawned {
             tracing::warn!(%error, "no thread to commit enqueues; this one does it");
             lock(&self.shared.staging).closing = true;
@@ -221,7 +222,10 @@ impl Shared {
 
     fn let_go_aloud(&self) {
         if let Err(error) = self.let_go() {
-            tracing::error!(%error, "enqueues could not be handed over in an orderly way; a worker adopts them all the same");
+            tracing::error!(
+                error = error_chain(&error),
+                "enqueues could not be handed over in an orderly way; a worker adopts them all the same"
+            );
         }
     }
 }

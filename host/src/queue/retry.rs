@@ -122,6 +122,7 @@ impl Inner {
             report.refused.extend(unknown(ids));
             return Ok(report);
         }
+        self.refuse_place()?;
         let mut locked = self.dlq.lock()?;
         self.settle_intents(locked.as_mut())?;
         let mut planned = Vec::new();

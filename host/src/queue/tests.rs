@@ -22,11 +22,11 @@ fn id(n: u128) -> InvocationId {
     InvocationId::new(Timestamp(1), n)
 }
 
-fn open(disk: &SimDisk) -> Result<Queue, QueueError> {
+pub(super) fn open(disk: &SimDisk) -> Result<Queue, QueueError> {
     Queue::open_on(Arc::new(disk.clone()), Options::new(DATA))
 }
 
-fn deploy(queue: &Queue, component: &[u8]) -> Digest {
+pub(super) fn deploy(queue: &Queue, component: &[u8]) -> Digest {
     let registry = &queue.inner.registry;
     let digest = digest_of(component);
     registry.store_component(component, &digest).unwrap();
@@ -35,7 +35,7 @@ fn deploy(queue: &Queue, component: &[u8]) -> Digest {
     digest
 }
 
-fn dead(n: u128, digest: Digest) -> DeadTask {
+pub(super) fn dead(n: u128, digest: Digest) -> DeadTask {
     let invocation = Invocation::new(id(n), "resize".parse().unwrap(), Timestamp(1));
     let entry = Entry { attempts: 1, ..Entry::new(invocation, ()) };
     let attempt = Attempt {
@@ -66,7 +66,7 @@ fn dead(n: u128, digest: Digest) -> DeadTask {
 fn world() -> SimDisk {
     let disk = SimDisk::new();
     let queue = open(&disk).unwrap();
-    queue.make_directories().unwrap();
+    queue.inner.make_directories().unwrap();
     let digest = deploy(&queue, b"component one");
     queue.inner.dlq.add(&[dead(1, digest), dead(2, digest), dead(3, digest)]).unwrap();
     disk

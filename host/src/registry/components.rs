@@ -31,7 +31,12 @@ pub(super) fn path_of(data_dir: &Path, digest: &Digest) -> PathBuf {
 
 /// Whether a file has the name of a component.
 pub(super) fn is_file_name(name: &str) -> bool {
-    name.strip_suffix(".wasm").is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    digest_in(name).is_some()
+}
+
+/// The digest that the name of a component says.
+pub(super) fn digest_in(name: &str) -> Option<Digest> {
+    format!("sha256:{}", name.strip_suffix(".wasm")?).parse().ok()
 }
 
 /// Stores a component durably. One that is there is verified, and repaired when it is damaged.

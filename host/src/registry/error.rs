@@ -42,7 +42,7 @@ pub enum RegistryError {
         known: u64,
     },
     /// Not the JSON that belongs there.
-    #[error("{path} is damaged at line {line}, column {column}: nothing was touched; repair that place, or put a copy of the file back", path = path.display())]
+    #[error("{path} is damaged at line {line}, column {column}: nothing was touched; run `wasmq store repair`, or repair that place", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -53,8 +53,26 @@ pub enum RegistryError {
         /// What was found.
         source: serde_json::Error,
     },
+    /// The file is gone and its copy is not.
+    #[error("{path} is missing, but its copy is there and is used; run `wasmq store repair`, or remove the copy too", path = path.display())]
+    Missing {
+        /// Where the file belongs.
+        path: PathBuf,
+    },
+    /// Something else lies in place of the file.
+    #[error("{path} is not a file: nothing was touched; run `wasmq store repair`", path = path.display())]
+    NotAFile {
+        /// Where the file belongs.
+        path: PathBuf,
+    },
+    /// The JSON is not what was written.
+    #[error("{path} does not match its checksum: nothing was touched; run `wasmq store repair`, or, if it was changed by hand, remove the field crc at its end", path = path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+    },
     /// JSON that contradicts itself.
-    #[error("{path} contradicts itself about task {task}: {what}; nothing was touched; repair that place, or put a copy of the file back", path = path.display())]
+    #[error("{path} contradicts itself about task {task}: {what}; nothing was touched; run `wasmq store repair`, or repair that place", path = path.display())]
     Contradiction {
         /// The file.
         path: PathBuf,
@@ -93,6 +111,15 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
+    /// Whether the file is there and not what was written.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged { .. } | Self::Checksum { .. } | Self::Contradiction { .. } | Self::NotAFile { .. }
+        )
+    }
+
     /// Turns an error of the file system into one that says what was being done to what.
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {

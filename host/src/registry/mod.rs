@@ -8,10 +8,14 @@
 //!   tasks or the new ones;
 //! - a component is durable before a version names it;
 //! - what a deploy acknowledged is durable;
-//! - a damaged file or one of another format is never touched and never taken for "no tasks".
+//! - a damaged file or one of another format is never taken for "no tasks", and is touched by nothing but
+//!   a repair, which sets it aside;
+//! - `data/tasks-v1.copy.json` has at every moment what was acknowledged: it is written first. While the
+//!   file itself is damaged, reading goes on with the copy and nothing can be changed.
 //!
 //! Deliberately absent: what components export; running them; collecting unused ones; the clock.
 
+mod check;
 mod close;
 mod components;
 mod error;
@@ -26,8 +30,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wasmq_core::{Digest, TaskName, Timestamp};
-use wasmq_wal::disk::{Disk, DiskLock, OpenMode, Stat, Wait, sweep_temporaries, write_atomically};
+use wasmq_wal::disk::{Disk, DiskLock, EntryKind, OpenMode, Stat, Wait, sweep_temporaries, write_atomically};
 
+pub use check::{check, mend};
 #[cfg(test)]
 pub use components::digest_of;
 pub use error::{RegistryError, Unresolved};
@@ -37,6 +42,7 @@ pub use tasks::{Resolved, Task, Tasks, Version};
 use state::State;
 
 const FILE_NAME: &str = "tasks-v1.json";
+const COPY_NAME: &str = "tasks-v1.copy.json";
 const LOCK_NAME: &str = "tasks.lock";
 
 /// A handle of the registry in a data directory. Any number of handles, threads and processes may
@@ -54,7 +60,8 @@ pub struct Registry {
 /// What was read last, and what the file looked like.
 #[derive(Debug, Default)]
 struct Loaded {
-    stamp: Option<Stat>,
+    /// `None` before the first look, `Some(None)` when there was no file.
+    stamp: Option<Option<Stat>>,
     tasks: Tasks,
 }
 
@@ -65,13 +72,18 @@ impl Registry {
     /// Another version of wasmq wrote the registry, or the directory cannot be read.
     pub fn open(disk: Arc<dyn Disk>, data_dir: &Path) -> Result<Self, RegistryError> {
         refuse_other_formats(&*disk, data_dir)?;
-        Ok(Self {
+        Ok(Self::unchecked(disk, data_dir))
+    }
+
+    /// The same without a look at the directory.
+    fn unchecked(disk: Arc<dyn Disk>, data_dir: &Path) -> Self {
+        Self {
             disk,
             data_dir: data_dir.to_owned(),
             path: data_dir.join(FILE_NAME),
             loaded: Mutex::default(),
             in_doubt: AtomicBool::new(false),
-        })
+        }
     }
 
     /// What is deployed now. Without a file there are no tasks. The file is read only if it has
@@ -82,11 +94,22 @@ impl Registry {
     pub fn tasks(&self) -> Result<Tasks, RegistryError> {
         let stamp = self.disk.stat(&self.path).map_err(RegistryError::io("looking at", &self.path))?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if stamp != loaded.stamp {
-            let tasks = self.read()?.into_tasks();
-            *loaded = Loaded { stamp, tasks };
+        if loaded.stamp != Some(stamp) {
+            let tasks = self.read_or_copy()?.into_tasks();
+            *loaded = Loaded { stamp: Some(stamp), tasks };
         }
         Ok(loaded.tasks.clone())
+    }
+
+    /// What is wrong with the file, although its copy may be read instead.
+    #[must_use]
+    pub fn damage(&self) -> Option<RegistryError> {
+        match self.read_file(&self.path) {
+            Ok(Some(_)) => None,
+            Ok(None) => matches!(self.read_file(&self.copy_path()), Ok(Some(_)))
+                .then(|| RegistryError::Missing { path: self.path.clone() }),
+            Err(error) => Some(error),
+        }
     }
 
     /// Brings a snapshot up to date; returns whether it changed. Costs one look at the file's
@@ -171,51 +194,112 @@ impl Registry {
     }
 
     fn lock(&self) -> Result<Box<dyn DiskLock>, RegistryError> {
+        let lock = self.try_lock(Wait::Forever)?;
+        lock.ok_or_else(|| RegistryError::io("locking", &self.path)(std::io::ErrorKind::WouldBlock.into()))
+    }
+
+    /// Takes the lock of all writers; `None` when another has it as long as this waits.
+    fn try_lock(&self, wait: Wait) -> Result<Option<Box<dyn DiskLock>>, RegistryError> {
         self.disk.create_dir_all(&self.data_dir).map_err(RegistryError::io("creating", &self.data_dir))?;
         let path = self.data_dir.join(LOCK_NAME);
-        let lock = self.disk.lock(&path, Wait::Forever).map_err(RegistryError::io("locking", &path))?;
-        let lock = lock.ok_or_else(|| RegistryError::io("locking", &path)(std::io::ErrorKind::WouldBlock.into()))?;
-        self.sweep();
+        let lock = self.disk.lock(&path, wait).map_err(RegistryError::io("locking", &path))?;
+        if lock.is_some() {
+            self.sweep();
+        }
         Ok(lock)
     }
 
     /// Removes what writers left that died. All of them hold the lock, as the caller does.
     fn sweep(&self) {
         let components = components::dir_of(&self.data_dir);
-        let swept = sweep_temporaries(&*self.disk, &self.data_dir, |name| name == FILE_NAME)
+        let swept = sweep_temporaries(&*self.disk, &self.data_dir, is_file_or_copy)
             .and_then(|_| sweep_temporaries(&*self.disk, &components, components::is_file_name));
         if let Err(error) = swept {
             tracing::warn!(dir = %self.data_dir.display(), %error, "leftovers of an interrupted deploy could not be removed");
         }
     }
 
-    fn read(&self) -> Result<State, RegistryError> {
-        let file = match self.disk.open(&self.path, OpenMode::Read) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(State::default()),
-            other => other.map_err(RegistryError::io("opening", &self.path))?,
+    /// The state that a change begins with, and whether the file itself has it. Without a file it is that of
+    /// the copy, which the first deploy left when it was interrupted.
+    fn read_to_change(&self) -> Result<(State, bool), RegistryError> {
+        match self.read_file(&self.path)? {
+            Some(state) => Ok((state, true)),
+            None => Ok((self.read_file(&self.copy_path())?.unwrap_or_default(), false)),
+        }
+    }
+
+    /// The state to go on with for who only reads.
+    fn read_or_copy(&self) -> Result<State, RegistryError> {
+        let error = match self.read_file(&self.path) {
+            Ok(Some(state)) => return Ok(state),
+            Ok(None) => return Ok(self.read_file(&self.copy_path()).ok().flatten().unwrap_or_default()),
+            Err(error) if error.is_damage() => error,
+            Err(error) => return Err(error),
         };
-        file::decode(&file.read_all().map_err(RegistryError::io("reading", &self.path))?, &self.path)
+        match self.read_file(&self.copy_path()) {
+            Ok(Some(state)) => {
+                tracing::error!(%error, copy = %self.copy_path().display(), "the registry is damaged; its copy is used");
+                Ok(state)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// What the file or its copy holds; `None` when there is none.
+    fn read_file(&self, path: &Path) -> Result<Option<State>, RegistryError> {
+        match self.disk.stat(path).map_err(RegistryError::io("looking at", path))? {
+            None => return Ok(None),
+            Some(found) if found.kind != EntryKind::File => {
+                return Err(RegistryError::NotAFile { path: path.to_owned() });
+            }
+            Some(_) => {}
+        }
+        let file = match self.disk.open(path, OpenMode::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(RegistryError::io("opening", path))?,
+        };
+        let bytes = file.read_all().map_err(RegistryError::io("reading", path))?;
+        file::decode(&bytes, path).map(Some)
+    }
+
+    fn copy_path(&self) -> PathBuf {
+        self.data_dir.join(COPY_NAME)
+    }
+
+    /// Makes a state durable, in the copy first.
+    fn write(&self, state: &State) -> Result<(), RegistryError> {
+        self.write_to(&self.copy_path(), state)?;
+        self.write_to(&self.path, state)
+    }
+
+    fn write_to(&self, path: &Path, state: &State) -> Result<(), RegistryError> {
+        let bytes = file::encode(state).map_err(|error| RegistryError::io("writing", path)(error.into()))?;
+        write_atomically(&*self.disk, path, &bytes).map_err(RegistryError::io("writing", path))
     }
 
     /// Changes the file under the lock and makes the change durable.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T, Unresolved>) -> Result<T, RegistryError> {
         let _lock = self.lock()?;
         refuse_other_formats(&*self.disk, &self.data_dir)?;
-        let before = self.read()?;
+        let (before, is_there) = self.read_to_change()?;
         let mut after = before.clone();
         let answer = change(&mut after)?;
-        if after == before && !self.in_doubt.load(Ordering::Relaxed) {
+        if after == before && is_there && !self.in_doubt.load(Ordering::Relaxed) {
             // Whoever wrote what is there may have died before this step.
             let dir = &self.data_dir;
             self.disk.sync_dir(dir).map_err(RegistryError::io("syncing", dir))?;
             return Ok(answer);
         }
-        let bytes = file::encode(&after).map_err(|error| RegistryError::io("writing", &self.path)(error.into()))?;
         self.in_doubt.store(true, Ordering::Relaxed);
-        write_atomically(&*self.disk, &self.path, &bytes).map_err(RegistryError::io("writing", &self.path))?;
+        self.write(&after)?;
         self.in_doubt.store(false, Ordering::Relaxed);
         Ok(answer)
     }
+}
+
+/// Whether a name is that of the file or its copy.
+fn is_file_or_copy(name: &str) -> bool {
+    matches!(name, FILE_NAME | COPY_NAME)
 }
 
 /// A `tasks-v<N>.json` with another N belongs to another version of wasmq.

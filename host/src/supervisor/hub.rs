@@ -11,6 +11,7 @@ use wasmq_core::Timestamp;
 use wasmq_core::codec::{Decoder, Encoder};
 
 use super::children::{self, Worker};
+use super::slot::{SILENCE, Slot};
 use super::{PATIENCE, ServeOptions};
 use crate::clock::{self, Stopwatch};
 use crate::wire::{Frame, Kind, Reason};
@@ -20,18 +21,6 @@ use crate::worker::WorkerFigures;
 const RESTART_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 /// A worker that lived this long starts anew with the shortest pause.
 const STEADY: Duration = Duration::from_secs(10);
-
-/// A backlog below this is not worth handing over, unless it stays.
-const HAND_OVER_FROM: u64 = 500;
-/// A backlog that has stayed this long is handed over however short it is: long attempts are ahead of it.
-const OLD_BACKLOG: Duration = Duration::from_secs(1);
-/// How long a worker is left alone after it was asked to hand work over.
-const HAND_OVER_PAUSE: Duration = Duration::from_millis(300);
-/// The most invocations of one hand-over.
-const HAND_OVER_MOST: u64 = 20_000;
-
-/// A worker that has said nothing for so long gets nothing more while there are others.
-const SILENCE: Duration = Duration::from_secs(2);
 
 /// The request number of all hand-overs; those of clients begin with 1.
 const HAND_OVER_REQUEST: u64 = 0;
@@ -90,39 +79,6 @@ impl WorkerStatus {
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.alive && Duration::from_millis(self.silent_ms) > SILENCE
-    }
-}
-
-struct Slot {
-    worker: Option<Worker>,
-    life: u64,
-    started: Stopwatch,
-    pause: Duration,
-    figures: WorkerFigures,
-    /// When it said something last.
-    heard: Stopwatch,
-    /// Its silence was logged.
-    missed: bool,
-    /// Invocations routed here since the last figures.
-    routed: u64,
-    /// When it was last asked to hand work over.
-    asked_to_hand_over: Option<Stopwatch>,
-    /// Since when it has had a backlog.
-    backlog_since: Option<Stopwatch>,
-}
-
-impl Slot {
-    fn load(&self) -> u64 {
-        self.figures.counts.ready + self.figures.counts.running + self.routed
-    }
-
-    fn is_idle(&self) -> bool {
-        self.worker.is_some() && self.load() == 0 && !self.is_silent() && !self.figures.log.is_empty()
-    }
-
-    /// Stopped by somebody, or held up by its disk: others take what comes in.
-    fn is_silent(&self) -> bool {
-        self.heard.elapsed() > SILENCE
     }
 }
 
@@ -297,7 +253,7 @@ impl Hub {
             .iter_mut()
             .enumerate()
             .filter(|(_, slot)| slot.worker.is_some())
-            .min_by_key(|(_, slot)| (slot.is_silent(), slot.load()));
+            .min_by_key(|(_, slot)| (slot.is_silent(), slot.isolates(), slot.load()));
         let Some((index, slot)) = least else {
             self.answer(
                 client,
@@ -346,11 +302,7 @@ impl Hub {
         }
         if frame.kind == Kind::Figures {
             if let Ok(figures) = serde_json::from_slice(&frame.body) {
-                slot.figures = figures;
-                slot.routed = 0;
-                let has_backlog = slot.figures.counts.ready > 1;
-                slot.backlog_since =
-                    if has_backlog { slot.backlog_since.or_else(|| Some(Stopwatch::start())) } else { None };
+                slot.take(figures);
                 self.balance();
             }
             return;
@@ -374,21 +326,17 @@ impl Hub {
         self.answer(client, Frame::new(frame.kind, request, frame.body));
     }
 
-    /// When a worker has a long backlog and another has nothing to do, half of it is handed over.
+    /// When a worker has a long backlog and another has nothing to do, half of it is handed over. One that lets
+    /// suspects run alone gives all the rest to whoever has none.
     fn balance(&mut self) {
-        if !self.slots.iter().any(Slot::is_idle) {
-            return;
-        }
+        let is_idle = self.slots.iter().any(Slot::is_idle);
+        let is_free = self.slots.iter().any(|slot| slot.worker.is_some() && !slot.is_silent() && !slot.isolates());
         for slot in &mut self.slots {
-            let ready = slot.figures.counts.ready;
-            let asked = slot.asked_to_hand_over.is_some_and(|since| since.elapsed() < HAND_OVER_PAUSE);
-            let is_old = slot.backlog_since.is_some_and(|since| since.elapsed() >= OLD_BACKLOG);
-            if (ready < HAND_OVER_FROM && !is_old) || asked {
-                continue;
-            }
-            let mut body = Vec::new();
-            Encoder(&mut body).uint(ready.div_ceil(2).min(HAND_OVER_MOST));
-            if let Some(worker) = &slot.worker {
+            if let Some(most) = slot.surplus(is_idle, is_free)
+                && let Some(worker) = &slot.worker
+            {
+                let mut body = Vec::new();
+                Encoder(&mut body).uint(most);
                 let _ = worker.frames.send(Frame::new(Kind::HandOver, HAND_OVER_REQUEST, body));
                 slot.asked_to_hand_over = Some(Stopwatch::start());
             }

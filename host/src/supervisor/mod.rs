@@ -11,6 +11,7 @@
 mod children;
 mod hub;
 mod listener;
+mod slot;
 mod socket;
 
 use std::path::PathBuf;

@@ -8,15 +8,23 @@ use std::sync::Arc;
 use wasmq_core::event::Started;
 use wasmq_core::retry::{Decision, Outcome, decide};
 use wasmq_core::state::Suspicion;
-use wasmq_core::{Attempt, InvocationId, Millis, Problem, Usage, Verdict};
+use wasmq_core::{Attempt, InvocationId, Problem, Settings, Usage, Verdict};
 
 use super::executor::{Dispatch, ToExecutor};
 use super::keeper::{Keeper, Running};
 use super::loader::{Ask, Loaded};
+use crate::causes::error_chain;
 use crate::clock;
 use crate::journal::{Claim, JournalError};
 use crate::registry::Resolved;
 use crate::runtime::{Cancel, Prepared};
+
+/// What follows when an attempt crashed its worker alone.
+fn after_crash(attempt: u32, max_attempts: u32, settings: &Settings) -> Decision {
+    let verdict = &Verdict::HostCrash;
+    let outcome = Outcome { verdict, deterministic: false, retry_after: None, attempt, max_attempts };
+    decide(outcome, settings, clock::chance())
+}
 
 impl Keeper {
     /// Claims as long as there are free places and due invocations.
@@ -40,7 +48,9 @@ impl Keeper {
             return Ok(true);
         };
         let budget = entry.invocation.max_attempts.map_or(resolved.settings.max_attempts, |own| own.get());
-        if entry.suspicion == Suspicion::Alone && entry.attempts >= budget {
+        if entry.suspicion == Suspicion::Alone
+            && after_crash(entry.attempts, budget, &resolved.settings) == Decision::Dead
+        {
             self.give_up_crasher(claim.id, &resolved, budget)?;
             return Ok(true);
         }
@@ -89,6 +99,7 @@ impl Keeper {
             return self.not_started(claim, error);
         }
         let running = Running {
+            replays: dispatch.replays,
             attempt,
             version: resolved.version,
             digest: resolved.digest,
@@ -106,7 +117,7 @@ impl Keeper {
         if !error.is_no_space() {
             return Err(error);
         }
-        tracing::warn!(%error, "attempts wait until there is room on the disk");
+        tracing::warn!(error = error_chain(&error), "attempts wait until there is room on the disk");
         self.live.put_back(claim);
         Ok(false)
     }
@@ -126,25 +137,17 @@ impl Keeper {
     }
 
     /// A suspect that crashed its worker alone backs off like any failed attempt.
-    pub(super) fn postpone_suspect(&mut self, id: InvocationId) {
-        let Some(entry) = self.live.get(&id) else { return };
-        if entry.suspicion != Suspicion::Alone {
-            return;
+    pub(super) fn postpone_suspect(&mut self, id: InvocationId) -> Result<(), JournalError> {
+        let Some(entry) = self.live.get(&id) else { return Ok(()) };
+        if entry.suspicion != Suspicion::Alone || entry.backs_off() {
+            return Ok(());
         }
-        let Ok(resolved) = self.tasks.resolve(&entry.invocation.task, &entry.invocation.pin) else { return };
+        let Ok(resolved) = self.tasks.resolve(&entry.invocation.task, &entry.invocation.pin) else { return Ok(()) };
         let budget = entry.invocation.max_attempts.map_or(resolved.settings.max_attempts, |own| own.get());
-        let outcome = Outcome {
-            verdict: &Verdict::HostCrash,
-            deterministic: false,
-            retry_after: None,
-            attempt: entry.attempts,
-            max_attempts: budget,
-        };
-        let delay = match decide(outcome, &resolved.settings, clock::chance()) {
-            Decision::Again(delay) => delay,
-            _ => Millis(0),
-        };
-        self.live.postpone(id, clock::now().after(delay));
+        match after_crash(entry.attempts, budget, &resolved.settings) {
+            Decision::Again(delay) => self.live.postpone(id, delay),
+            _ => Ok(()),
+        }
     }
 
     /// An invocation that killed its worker alone, as often as it may run, is a dead task.

@@ -27,6 +27,9 @@ pub struct WorkerFigures {
     /// Components that it cannot use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<BrokenComponent>,
+    /// Logs that nobody owns and that it cannot take over, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_alone: Vec<String>,
 }
 
 /// A component that a worker cannot use. What needs it waits for a deploy.

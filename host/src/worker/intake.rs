@@ -11,6 +11,7 @@ use wasmq_core::{Invocation, InvocationId, Verdict};
 use super::executor::ToExecutor;
 use super::figures::Completion;
 use super::keeper::Keeper;
+use crate::causes::error_chain;
 use crate::journal::{JournalError, LiveStore};
 use crate::wire::{EnqueueReader, Frame, Kind, Reason};
 
@@ -108,6 +109,7 @@ impl Keeper {
         let Some(batch) = self.intake.pop_front() else { return };
         if let Some(id) = batch.last.filter(|_| batch.reader.waits()) {
             self.waiters.insert(id, batch.request);
+            self.live.hold(id);
         }
         self.answers.push(Frame::new(Kind::Ack, batch.request, Vec::new()));
     }
@@ -186,7 +188,7 @@ impl Keeper {
         match self.live.payload(id) {
             Ok(payload) => Some(payload),
             Err(error) => {
-                tracing::error!(%id, %error, "a payload cannot be read back");
+                tracing::error!(%id, error = error_chain(&error), "a payload cannot be read back");
                 None
             }
         }

@@ -9,19 +9,24 @@
 //! Invariants: no message is answered before the commit that covers it; only the keeper's thread
 //! commits; an attempt is run only after its `started` record was handed to the operating system.
 
+#[cfg(test)]
+pub(super) mod stepped;
+
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use wasmq_core::{DeadTask, Digest, IdMap, IdSet, InvocationId, Settings, Timestamp, VersionNumber};
+use wasmq_core::{DeadTask, Digest, IdMap, IdSet, InvocationId, Millis, Settings, Timestamp, VersionNumber};
 use wasmq_wal::{PendingSync, SyncOutcome};
 
+use super::attention::Attention;
 use super::executor::{Dispatch, Finished, ToExecutor};
 use super::figures::WorkerFigures;
 use super::intake::Batch;
 use super::loader::{Components, Loaded};
-use super::undertaker::{Buried, error_chain};
+use super::undertaker::Buried;
+use crate::causes::error_chain;
 use crate::clock::{self, Stopwatch};
 use crate::dlq::DeadTaskStore;
 use crate::journal::{JournalError, LiveStore};
@@ -75,6 +80,7 @@ pub struct KeeperOptions {
 /// A running attempt.
 #[derive(Debug)]
 pub(super) struct Running {
+    pub(super) replays: u32,
     pub(super) attempt: u32,
     pub(super) version: VersionNumber,
     pub(super) digest: Digest,
@@ -89,6 +95,8 @@ pub(super) struct Keeper {
     pub(super) live: Box<dyn LiveStore>,
     pub(super) registry: Arc<Registry>,
     pub(super) tasks: Tasks,
+    /// Why the registry cannot be read, as far as it was told.
+    pub(super) registry_error: Option<String>,
     pub(super) dlq: Arc<dyn DeadTaskStore>,
     pub(super) components: Components,
     pub(super) executor: tokio::sync::mpsc::UnboundedSender<ToExecutor>,
@@ -124,10 +132,8 @@ pub(super) struct Keeper {
     pub(super) last_look: Option<Stopwatch>,
     /// Since when a change waits for a commit, as far as the keeper's thread has seen.
     pub(super) dirty_since: Option<Stopwatch>,
-    /// The keeper's thread sleeps no longer than a change may wait.
-    pub(super) watched: bool,
-    /// The executor has called the keeper's thread already.
-    pub(super) called: bool,
+    /// Whether the executor has to wake the keeper's thread.
+    pub(super) attention: Attention,
     /// Why the store failed while the executor acted for the keeper.
     pub(super) failure: Option<JournalError>,
 }
@@ -188,14 +194,15 @@ fn lock(shared: &SharedKeeper) -> MutexGuard<'_, Option<Keeper>> {
 impl Keeper {
     /// How long the thread may sleep when no message comes.
     fn patience(&mut self) -> Duration {
-        let until_due = self.live.next_due().map(|due| due.since(clock::now()).to_std());
+        let until_due = self.live.until_due(clock::now()).map(Millis::to_std);
         let is_full = self.running.len() >= self.options.concurrency;
-        self.watched = self.live.is_dirty();
+        let is_dirty = self.live.is_dirty();
+        self.attention.sleeps(is_dirty);
         let longest = if self.more_to_adopt || (!self.intake.is_empty() && !is_full) {
             Duration::ZERO
         } else if !self.intake.is_empty() {
             INTAKE_PAUSE
-        } else if self.watched {
+        } else if is_dirty {
             LAZY_COMMIT
         } else {
             LOOK_AROUND
@@ -257,14 +264,12 @@ impl Keeper {
             return (Vec::new(), true);
         }
         let has_room = self.running.len() < self.options.concurrency;
-        let is_needed = !self.answers.is_empty()
+        let is_urgent = !self.answers.is_empty()
             || self.unburied
             || self.draining.is_some()
             || self.running.is_empty()
-            || (has_room && !self.intake.is_empty())
-            || (!self.watched && self.live.is_dirty());
-        let wakes = is_needed && !self.called;
-        self.called |= wakes;
+            || (has_room && !self.intake.is_empty());
+        let wakes = self.attention.must_call(is_urgent, self.live.is_dirty());
         (std::mem::take(&mut self.starting), wakes)
     }
 
@@ -290,7 +295,7 @@ impl Keeper {
                 Ok(())
             }
             Command::Look => {
-                self.called = false;
+                self.attention.heard();
                 Ok(())
             }
         }
@@ -322,8 +327,16 @@ impl Keeper {
                 self.components.forget_broken();
                 self.live.deployed(None);
             }
-            Ok(false) => {}
-            Err(error) => tracing::error!(%error, "the registry cannot be read; the last state of it is used"),
+            Ok(false) => self.registry_error = None,
+            Err(error) => self.registry_trouble(error_chain(&error)),
+        }
+    }
+
+    /// Tells about a registry that cannot be read, once.
+    fn registry_trouble(&mut self, error: String) {
+        if self.registry_error.as_ref() != Some(&error) {
+            tracing::error!(error, "the registry cannot be read; the last state of it is used");
+            self.registry_error = Some(error);
         }
     }
 
@@ -332,7 +345,7 @@ impl Keeper {
         let adopted = self.live.adopt(clock::now(), &mut |replays| drop_superseded(dlq.as_ref(), replays))?;
         self.more_to_adopt = adopted.more;
         for id in &adopted.suspects {
-            self.postpone_suspect(*id);
+            self.postpone_suspect(*id)?;
         }
         if adopted.logs > 0 {
             tracing::info!(
@@ -357,6 +370,7 @@ impl Keeper {
         self.last_told = Some(Stopwatch::start());
         self.figures.counts = self.live.counts();
         self.figures.broken = self.components.broken();
+        self.figures.left_alone = self.live.left_alone();
         let _ = self.replies.send(Frame::json(Kind::Figures, 0, &self.figures));
     }
 

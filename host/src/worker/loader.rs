@@ -11,7 +11,7 @@ use wasmq_core::Digest;
 
 use super::figures::BrokenComponent;
 use super::keeper::Command;
-use super::undertaker::error_chain;
+use crate::causes::error_chain;
 use crate::journal::Claim;
 use crate::registry::Registry;
 use crate::runtime::{Prepared, Runtime};

@@ -9,6 +9,7 @@
 //! store has committed it. After a failed write the worker stops, and the supervisor starts another
 //! that adopts its log.
 
+mod attention;
 mod dispatch;
 mod executor;
 mod figures;
@@ -21,4 +22,6 @@ mod process;
 mod undertaker;
 
 pub use figures::{Completion, FailedAttempt, WorkerFigures};
+#[cfg(test)]
+pub(crate) use keeper::stepped::{Beside, Ending, SteppedWorker};
 pub use process::{EmbeddedWorker, WorkerConfig, WorkerError, run_process};

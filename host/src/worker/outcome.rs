@@ -29,6 +29,9 @@ impl Keeper {
         }
         let Some(running) = self.running.remove(&id) else { return Ok(()) };
         self.finished_in_turn += 1;
+        if !self.is_current(&id, running.replays) {
+            return Ok(());
+        }
         if running.cancelled {
             return self.end_cancelled(id);
         }
@@ -65,6 +68,7 @@ impl Keeper {
         let now = clock::now();
         let mut invocation = Invocation::new(follow_up.id, follow_up.task, now);
         invocation.due_at = now.after(follow_up.delay);
+        invocation.is_delay = true;
         invocation.metadata = follow_up.metadata;
         self.live.follow_up(invocation, &follow_up.payload).map(|_| ())
     }
@@ -168,6 +172,12 @@ impl Keeper {
         }
     }
 
+    /// Whether an invocation is still what it was when its attempt began. A log that was adopted since may have
+    /// brought a later replay of it, which must not end with the earlier one.
+    fn is_current(&self, id: &InvocationId, replays: u32) -> bool {
+        self.live.get(id).is_some_and(|entry| entry.invocation.replays == replays)
+    }
+
     /// The undertaker has written dead tasks, or could not.
     pub(super) fn buried(&mut self, buried: Buried) -> Result<(), JournalError> {
         self.burying.clear();
@@ -185,7 +195,9 @@ impl Keeper {
         self.burial_pause = None;
         for task in buried.tasks {
             self.figures.dead += 1;
-            self.live.done(task.id, End::Dead)?;
+            if self.still_holds(&task) {
+                self.live.done(task.id, End::Dead)?;
+            }
             if let Some(request) = self.waiters.remove(&task.id) {
                 let completion = Completion {
                     id: task.id,
@@ -201,6 +213,14 @@ impl Keeper {
             }
         }
         Ok(())
+    }
+
+    /// Whether this very death is what the store holds. Somebody may have retried it before the news of its
+    /// burial came, and its replay, adopted meanwhile, must live on.
+    fn still_holds(&self, task: &DeadTask) -> bool {
+        let is_given_up =
+            self.live.get(&task.id).is_some_and(|held| matches!(held.phase, wasmq_core::state::Phase::Exhausted(_)));
+        is_given_up && self.is_current(&task.id, task.replays)
     }
 }
 

@@ -163,6 +163,7 @@ fn run_keeper(
     let mut keeper = Keeper {
         live,
         tasks,
+        registry_error: None,
         registry,
         dlq,
         components: Components::new(helpers.loader),
@@ -187,8 +188,7 @@ fn run_keeper(
         last_told: None,
         last_look: None,
         dirty_since: None,
-        watched: false,
-        called: false,
+        attention: Default::default(),
         failure: None,
     };
     keeper.figures.pid = std::process::id();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use wasmq_core::DeadTask;
 
 use super::keeper::Command;
+use crate::causes::error_chain;
 use crate::dlq::DeadTaskStore;
 
 /// The most dead tasks written with one sync.
@@ -35,16 +36,4 @@ pub(super) fn run(dlq: &Arc<dyn DeadTaskStore>, batches: &Receiver<Vec<DeadTask>
             return;
         }
     }
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -12,6 +12,7 @@ use crate::format::{RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, See
 use crate::name::{WalId, segment_file_name};
 use crate::options::Options;
 use crate::sync::PendingSync;
+use crate::wal::unlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -102,8 +103,7 @@ impl Active {
     }
 
     fn unlink(&self, place: Place<'_>) -> Result<(), IoFailure> {
-        place.disk.remove(&self.path).map_err(|error| IoFailure::new("remove", &self.path, error))?;
-        place.disk.sync_dir(place.dir).map_err(|error| IoFailure::new("sync", place.dir, error))
+        unlink(place.disk, place.dir, &self.path)?.durably()
     }
 
     /// Where the next record begins.

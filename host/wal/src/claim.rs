@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::report::{Record, ScanReport};
 use crate::scan::{open_and_scan, scan_listed};
 use crate::segment_scan::{Outcome, Task};
-use crate::wal::{Predecessor, Wal, delete_files, mark};
+use crate::wal::{Predecessor, Wal, delete_files, mark, unlink};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -247,9 +247,7 @@ impl Orphan {
 
     fn remove_unfinished(&self, sequence: u32) -> Result<(), WalError> {
         let path = self.path(sequence);
-        self.disk.remove(&path).map_err(|error| IoFailure::new("remove", &path, error))?;
-        let sync = self.disk.sync_dir(&self.dir);
-        Ok(sync.map_err(|error| IoFailure::new("sync", &self.dir, error))?)
+        Ok(unlink(&*self.disk, &self.dir, &path)?.durably()?)
     }
 }
 

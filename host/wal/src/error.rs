@@ -97,7 +97,7 @@ pub enum WalError {
         reason: DamageReason,
     },
     /// A file was written by a newer wasmq. It was not touched.
-    #[error("read {}: its format version is {found}, this wasmq knows up to {supported}", path.display())]
+    #[error("{} has format {found}, this wasmq knows format {supported}: it was not touched; use a wasmq that knows it", path.display())]
     NewerFormat {
         /// The file.
         path: PathBuf,

@@ -56,7 +56,7 @@ pub struct Listing {
     pub wals: Vec<WalListing>,
     /// What to report and not to touch.
     pub strangers: Vec<Stranger>,
-    /// Copies of damaged bytes that `quarantine` made.
+    /// Copies of damaged bytes that `quarantine` made, and whatever else was set aside under such a name.
     pub quarantined: Vec<PathBuf>,
 }
 
@@ -81,8 +81,8 @@ fn sort_in(entry: &DirEntry, dir: &Path, wals: &mut BTreeMap<WalId, WalListing>,
         FileName::Unrelated => return,
         FileName::OtherVersion(version) => StrangerKind::OtherVersion(version),
         FileName::Malformed => StrangerKind::BadName,
-        _ if entry.kind != EntryKind::File => StrangerKind::NotAFile,
         FileName::Quarantined(_) => return listing.quarantined.push(path),
+        _ if entry.kind != EntryKind::File => StrangerKind::NotAFile,
         FileName::Lock(id) => {
             wal_of(wals, id).has_lock_file = true;
             return;

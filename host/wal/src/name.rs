@@ -111,19 +111,21 @@ fn version_of(rest: &str) -> Option<(u32, &str)> {
 fn parse_version_1(rest: &str) -> Option<FileName> {
     let (id, rest) = rest.split_at_checked(ID_DIGITS)?;
     let id = id.parse().ok()?;
-    if rest == ".lock" {
-        return Some(FileName::Lock(id));
+    if let Some(suffix) = rest.strip_prefix(".lock") {
+        return if suffix.is_empty() { Some(FileName::Lock(id)) } else { quarantined(id, suffix) };
     }
     let (digits, rest) = rest.strip_prefix('-')?.split_at_checked(SEQUENCE_DIGITS)?;
     let sequence = number(digits).filter(|&sequence| sequence > 0)?;
     match rest.strip_prefix(".log")? {
         "" => Some(FileName::Segment(id, sequence)),
-        suffix => {
-            let offset = suffix.strip_prefix(".damaged-")?;
-            let offset = offset.strip_suffix(".tmp").unwrap_or(offset);
-            offset.parse::<u64>().ok().map(|_| FileName::Quarantined(id))
-        }
+        suffix => quarantined(id, suffix),
     }
+}
+
+fn quarantined(id: WalId, suffix: &str) -> Option<FileName> {
+    let offset = suffix.strip_prefix(".damaged-")?;
+    let offset = offset.strip_suffix(".tmp").unwrap_or(offset);
+    offset.parse::<u64>().ok().map(|_| FileName::Quarantined(id))
 }
 
 /// Decimal digits and nothing else: no sign, no blank.
@@ -148,6 +150,9 @@ mod tests {
             assert_eq!(parse(name.as_ref()), FileName::Segment(id, sequence));
             assert_eq!(parse(format!("{name}.damaged-64").as_ref()), FileName::Quarantined(id));
         }
+        let lock = lock_file_name(id);
+        assert_eq!(parse(format!("{lock}.damaged-0").as_ref()), FileName::Quarantined(id));
+        assert_eq!(parse(format!("{lock}x").as_ref()), FileName::Malformed);
     }
 
     #[test]

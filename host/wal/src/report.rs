@@ -66,8 +66,18 @@ pub enum DamageReason {
     Missing,
     /// A directory or something else lies in place of the segment.
     NotAFile,
+    /// The record is whole, but who reads the log cannot make anything of its content.
+    Content(String),
     /// The operating system cannot read it.
     Unreadable(String),
+}
+
+impl DamageReason {
+    /// Whether there are bytes that can be set aside.
+    #[must_use]
+    pub const fn has_bytes(&self) -> bool {
+        !matches!(self, Self::Shortened | Self::Missing | Self::NotAFile)
+    }
 }
 
 impl fmt::Display for DamageReason {
@@ -81,6 +91,7 @@ impl fmt::Display for DamageReason {
             Self::Shortened => "the segment is shorter than when it was sealed",
             Self::Missing => "the segment is missing",
             Self::NotAFile => "something that is not a file lies in its place",
+            Self::Content(what) => return f.write_str(what),
             Self::Unreadable(error) => return write!(f, "it cannot be read: {error}"),
         })
     }

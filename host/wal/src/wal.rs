@@ -253,12 +253,9 @@ impl Wal {
         }
         self.reader = None;
         let path = self.segment_path(oldest);
-        self.disk.remove(&path).map_err(|error| IoFailure::new("remove", &path, error))?;
+        let unlinked = unlink(&*self.disk, &self.dir, &path)?;
         self.sealed.pop_front();
-        self.disk.sync_dir(&self.dir).map_err(|error| {
-            let failure = IoFailure::new("sync", &self.dir, error);
-            self.poisoned_by(failure)
-        })
+        unlinked.durably().map_err(|failure| self.poisoned_by(failure))
     }
 
     /// Seals the active segment, durably, and goes on in a new one. Does nothing when it has no records.
@@ -381,10 +378,34 @@ pub(crate) fn delete_files(
     lock: Box<dyn DiskLock>,
 ) -> Result<(), WalError> {
     for &sequence in sequences {
-        let path = dir.join(segment_file_name(id, sequence));
-        disk.remove(&path).map_err(|error| IoFailure::new("remove", &path, error))?;
-        disk.sync_dir(dir).map_err(|error| IoFailure::new("sync", dir, error))?;
+        unlink(disk, dir, &dir.join(segment_file_name(id, sequence)))?.durably()?;
     }
     let path = dir.join(lock_file_name(id));
     Ok(lock.remove().map_err(|error| IoFailure::new("remove", &path, error))?)
+}
+
+/// A file whose name is gone.
+#[must_use = "the name may come back"]
+pub(crate) struct Unlinked<'a> {
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    path: &'a Path,
+}
+
+/// Unlinks a file; see [`Unlinked::durably`].
+pub(crate) fn unlink<'a>(disk: &'a dyn Disk, dir: &'a Path, path: &'a Path) -> Result<Unlinked<'a>, IoFailure> {
+    disk.remove(path).map_err(|error| IoFailure::new("remove", path, error))?;
+    Ok(Unlinked { disk, dir, path })
+}
+
+impl Unlinked<'_> {
+    /// Makes it durable. A sync that failed is not tried again and believed: the name is made and unlinked
+    /// anew, so that the second sync has something to do. A segment that came back after its lock file is
+    /// gone would be a log whose ends are lost.
+    pub(crate) fn durably(self) -> Result<(), IoFailure> {
+        let Self { disk, dir, path } = self;
+        let Err(error) = disk.sync_dir(dir) else { return Ok(()) };
+        let again = disk.open(path, OpenMode::CreateNew).and_then(|_| disk.remove(path));
+        again.and_then(|()| disk.sync_dir(dir)).map_err(|_| IoFailure::new("sync", dir, error))
+    }
 }

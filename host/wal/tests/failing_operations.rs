@@ -12,7 +12,7 @@ mod common;
 
 use common::{SMALL, bodies, claimed, create, try_claim};
 use wasmq_wal::WalError;
-use wasmq_wal::disk::{Fault, SimDisk, Survival};
+use wasmq_wal::disk::{Disk, Fault, SimDisk, Survival};
 use wasmq_wal::{Durable, Position, RecordRef, Wal};
 
 const FAULTS: [Fault; 4] = [Fault::Io, Fault::NoSpace, Fault::Short(0), Fault::Short(9)];
@@ -152,4 +152,35 @@ fn a_failed_unlink_or_mark_does_not_poison() {
     assert!(wal.poison().is_none());
     wal.drop_oldest().unwrap();
     wal.mark("y").unwrap();
+}
+
+#[test]
+fn a_segment_does_not_come_back_because_the_sync_of_its_unlink_failed() {
+    let whole = delete_with_a_failing_operation(None);
+    for number in 0..whole {
+        delete_with_a_failing_operation(Some(number));
+    }
+    assert!(whole >= 5, "two segments, a sync after each, the lock file");
+}
+
+/// Deletes a log of two segments, once more if that fails. Returns how many operations that took.
+fn delete_with_a_failing_operation(number: Option<u64>) -> u64 {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk).unwrap();
+    wal.append(1, &[&[1; 200]]).unwrap();
+    wal.append(1, &[&[2; 200]]).unwrap();
+    wal.close().unwrap();
+    let orphan = claimed(&disk);
+    let before = disk.operations();
+    number.into_iter().for_each(|number| disk.fail_at(before + number, Fault::Io));
+    let deleted = orphan.delete();
+    let operations = disk.operations() - before;
+    if deleted.is_err() {
+        claimed(&disk).delete().unwrap();
+    }
+    // Somebody makes the directory durable, as every new segment does.
+    disk.sync_dir(common::dir()).unwrap();
+    let left = disk.after_power_cut(Survival::Lost, 0).list(common::dir()).unwrap();
+    assert!(left.is_empty(), "operation {number:?}: {left:?}");
+    operations
 }

@@ -43,7 +43,7 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
                 "source": source_word(&origin.source),
                 "place": origin.source.to_string(),
                 "variable": setting.map(|setting| setting.variable),
-                "flag": setting.map(|setting| setting.flag),
+                "flag": setting.map(|setting| setting.flag).filter(|flag| !flag.is_empty()),
                 "meaning": setting.map(|setting| setting.meaning),
             }))?;
         }

@@ -95,9 +95,10 @@ impl Args {
         flags
     }
 
-    fn invocation(&self, payload: Vec<u8>, now: Timestamp) -> NewInvocation {
+    fn invocation(&self, payload: Vec<u8>) -> NewInvocation {
         NewInvocation {
-            due_at: self.at.or_else(|| self.delay.map(|delay| now.after(delay))),
+            due_at: self.at,
+            delay: self.delay,
             priority: self.priority,
             component: Some(self.component.clone()),
             max_attempts: self.max_attempts,
@@ -133,7 +134,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         return batch(args, &Source::from_path(path), &queue, context);
     }
     let payload = read_payload(&Source::from_argument(args.payload.as_deref()), context.config.payload_limit)?;
-    let new = args.invocation(payload, clock::now());
+    let new = args.invocation(payload);
     if args.wait {
         let completion = queue.enqueue_and_wait(new, &mut |waiting| note_waiting(&waiting, &mut context.out))?;
         return finished(&completion, context);
@@ -196,12 +197,11 @@ fn send(
     context: &mut Context,
 ) -> Result<bool, CliError> {
     let (mut new, mut bytes, mut ended) = (Vec::new(), 0, Ok(false));
-    let now = clock::now();
     while new.len() < BATCH_LINES && bytes < BATCH_BYTES {
         match lines.next_line() {
             Ok(Some(line)) => {
                 bytes += line.len();
-                new.push(args.invocation(line, now));
+                new.push(args.invocation(line));
             }
             Ok(None) => {
                 ended = Ok(true);

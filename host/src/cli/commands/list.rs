@@ -58,6 +58,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         Table::new(&["ID", "TASK", "PHASE", "DUE", ">ATTEMPTS", ">REPLAYS", ">PRIORITY", "ENQUEUED", "LAST FAILURE"]);
     found.iter().for_each(|live| table.row(row(live, now)));
     context.out.table(&table)?;
+    if found.iter().any(|live| live.suspect_since.is_some()) {
+        context.out.note("suspect: its worker died during its last attempt; it runs alone next");
+    }
     if more {
         context.out.note(format_args!("there are more than {limit}; --limit N shows more"));
     }
@@ -86,7 +89,8 @@ pub fn as_json(live: &Live) -> Value {
         "history": live.history,
         "metadata": live.metadata,
         "payload_bytes": live.payload_bytes,
-        "suspect": live.suspect,
+        "suspect": live.suspect_since.is_some(),
+        "suspect_since_attempt": live.suspect_since,
     })
 }
 
@@ -106,13 +110,21 @@ pub const fn tone_of(phase: &LivePhase) -> Tone {
     }
 }
 
+/// The phase, and whether it is a suspect.
+fn standing(live: &Live) -> Cell {
+    match live.suspect_since {
+        Some(_) => Cell::new(format_args!("{}, suspect", live.phase.name()), Tone::Warn),
+        None => Cell::new(live.phase.name(), tone_of(&live.phase)),
+    }
+}
+
 fn row(live: &Live, now: Timestamp) -> [Cell; 9] {
     let last = live.history.last();
     let why = last.map(|attempt| format!("{} {}", attempt.verdict, first_line(&attempt.summary)));
     [
         Cell::plain(live.id),
         Cell::new(&live.task, Tone::Strong),
-        Cell::new(live.phase.name(), tone_of(&live.phase)),
+        standing(live),
         Cell::plain(live.due_at.filter(|due| *due > now).map(|due| time::relative(due, now)).unwrap_or_default()),
         Cell::plain(attempts(live)),
         Cell::plain(live.replays),

@@ -17,5 +17,6 @@ pub mod run;
 pub mod serve;
 pub mod show;
 pub mod status;
+pub mod store;
 pub mod task;
 pub mod worker;

@@ -68,7 +68,8 @@ impl Args {
 /// When the data directory cannot be used or the server cannot start.
 pub fn run(context: &mut Context) -> Result<Exit, CliError> {
     let queue = context.queue()?;
-    queue.make_directories()?;
+    queue.prepare_to_serve()?;
+    context.warn_of_place()?;
     // A registry that cannot be read would make every worker end again and again.
     queue.tasks()?;
     let config = &context.config;

@@ -100,7 +100,9 @@ fn phase(live: &Live, now: Timestamp) -> String {
         LivePhase::Orphaned => "its worker died; another one takes it over".to_owned(),
         LivePhase::Exhausted => "given up; the dead letter queue has not taken it yet".to_owned(),
     };
-    let suspect = if live.suspect { "; it ran when a worker died, so it runs alone next" } else { "" };
+    let suspect = live.suspect_since.map_or_else(String::new, |attempt| {
+        format!("; a suspect: its worker died during attempt {attempt}, it runs alone next")
+    });
     format!("{name}: {meaning}{suspect}")
 }
 

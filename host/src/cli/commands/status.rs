@@ -11,7 +11,7 @@ use crate::cli::output::time;
 use crate::cli::render::sheet::Sheet;
 use crate::clock;
 use crate::journal::Counts as LiveCounts;
-use crate::queue::{ServerFigures, Status};
+use crate::queue::{ServerFigures, Status, StoreKind};
 
 /// Show what runs, what waits and what is dead.
 ///
@@ -32,7 +32,7 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
     }
     let mut sheet = context.out.sheet();
     sheet.heading("QUEUE", &context.config.data.to_string_lossy());
-    sheet.facts(&totals(&status));
+    sheet.facts(&totals(&status, context.store()));
     tasks(&mut sheet, &status);
     servers(&mut sheet, &status);
     if !status.problems.is_empty() {
@@ -47,13 +47,15 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
 }
 
 fn counts_json(counts: &LiveCounts) -> Value {
-    let LiveCounts { ready, delayed, running, awaiting_deploy, exhausted } = counts;
+    let LiveCounts { ready, delayed, running, awaiting_deploy, exhausted, suspects, alone } = counts;
     json!({
         "ready": ready,
         "delayed": delayed,
         "running": running,
         "awaiting_deploy": awaiting_deploy,
         "exhausted": exhausted,
+        "suspects": suspects,
+        "alone": alone,
     })
 }
 
@@ -91,7 +93,7 @@ fn as_json(status: &Status) -> Value {
     })
 }
 
-fn totals(status: &Status) -> Vec<(&'static str, String, Tone)> {
+fn totals(status: &Status, store: StoreKind) -> Vec<(&'static str, String, Tone)> {
     let counts = &status.counts;
     let attention = |count: u64| if count > 0 { Tone::Warn } else { Tone::Plain };
     let mut facts = vec![
@@ -101,9 +103,14 @@ fn totals(status: &Status) -> Vec<(&'static str, String, Tone)> {
         ("awaiting a deploy", counts.awaiting_deploy.to_string(), attention(counts.awaiting_deploy)),
         ("given up, not in the dead letter queue yet", counts.exhausted.to_string(), attention(counts.exhausted)),
     ];
+    let suspects = counts.suspects + counts.alone;
+    if suspects > 0 {
+        facts.push(("suspects of a crash, which run alone", suspects.to_string(), Tone::Warn));
+    }
     facts.push(match status.dead {
         Some(dead) => ("dead", dead.to_string(), attention(dead)),
-        None => ("dead", "not kept: the store is none".to_owned(), Tone::Faint),
+        None if store == StoreKind::None => ("dead", "not kept: the store is none".to_owned(), Tone::Faint),
+        None => ("dead", "not known: the dead letter queue cannot be read".to_owned(), Tone::Bad),
     });
     facts
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::dlq::RemovalReason;
+use crate::dlq::index::LATEST_TOMBSTONES;
 
 const DAY_MS: u64 = 24 * 3_600_000;
 
@@ -22,14 +23,22 @@ fn garbage_goes_and_entries_keep_their_order_and_places() {
 }
 
 #[test]
-fn tombstones_are_kept_for_30_days_and_no_longer() {
+fn tombstones_are_kept_for_30_days_and_no_longer_but_for_the_latest() {
     let (disk, dlq) = new();
-    dlq.add(&many(0..1)).unwrap();
-    dlq.lock().unwrap().removed(&[(id(0), 0)], RemovalReason::Deleted, NOW).unwrap();
+    let gone: Vec<_> = (0..LATEST_TOMBSTONES + 1).map(|number| (id(number), 0)).collect();
+    let (first, latest) = gone.split_at(1);
+    let mut locked = dlq.lock().unwrap();
+    locked.removed(first, RemovalReason::Deleted, NOW).unwrap();
+    locked.removed(latest, RemovalReason::Deleted, NOW).unwrap();
+    drop(locked);
     dlq.compact(Timestamp(NOW.0 + 30 * DAY_MS - 1)).unwrap();
-    assert_eq!(on(&disk).add(&many(0..1)).unwrap().stale, 1);
-    dlq.compact(Timestamp(NOW.0 + 30 * DAY_MS)).unwrap();
-    assert_eq!(on(&disk).add(&many(0..1)).unwrap().taken, 1);
+    assert_eq!(on(&disk).add(&many(0..3)).unwrap().stale, 3);
+    for years in [1, 10] {
+        dlq.compact(Timestamp(NOW.0 + years * 365 * DAY_MS)).unwrap();
+        let added = on(&disk).add(&many(0..3)).unwrap();
+        assert_eq!(added.stale, 2, "the latest stay whatever the clock says");
+    }
+    assert_eq!(ids_of(&dlq), ids([0]));
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub fn sweep_temporaries(disk: &dyn Disk, dir: &Path, is_ours: impl Fn(&str) -> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         other => other?,
     };
-    let is_leftover = |name: &str| file_of_temporary(name).is_some_and(&is_ours);
+    let is_leftover = |name: &str| is_temporary_of(name, &is_ours);
     let mut swept = 0;
     for entry in entries {
         if entry.kind == EntryKind::File && entry.name.to_str().is_some_and(is_leftover) {
@@ -83,6 +83,11 @@ pub fn sweep_temporaries(disk: &dyn Disk, dir: &Path, is_ours: impl Fn(&str) -> 
         }
     }
     Ok(swept)
+}
+
+/// Whether a name is that of a temporary file of a file that `is_ours`.
+pub fn is_temporary_of(name: &str, is_ours: impl Fn(&str) -> bool) -> bool {
+    file_of_temporary(name).is_some_and(is_ours)
 }
 
 /// The name of the file that a temporary file was to become.

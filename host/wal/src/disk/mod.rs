@@ -7,6 +7,7 @@
 //! Deliberately absent: buffering, retries, path conventions, memory mapping.
 
 mod atomic;
+mod locality;
 mod real;
 mod sim;
 
@@ -16,7 +17,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-pub use atomic::{sweep_temporaries, write_atomically};
+pub use atomic::{is_temporary_of, sweep_temporaries, write_atomically};
+pub use locality::Locality;
 pub use real::RealDisk;
 pub use sim::{Fault, SimDisk, Survival};
 
@@ -108,7 +110,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// `NotFound`, `AlreadyExists` according to `mode`, or whatever the file system says.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Renames a file over whatever `to` names. Durable only after [`Disk::sync_dir`].
+    /// Renames a file over whatever `to` names, or a directory to a free name. Durable only after [`Disk::sync_dir`].
     ///
     /// # Errors
     /// Whatever the file system says.
@@ -157,6 +159,23 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// Whatever the file system says.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
+
+    /// Whether this process may write to a file, or make and remove files in a directory. It finds the wrong
+    /// owner and the file system that is mounted for reading alone before anything is half made.
+    ///
+    /// # Errors
+    /// Why it may not, or whatever the file system says.
+    fn may_write(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Where the file system of an existing path keeps its files.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    fn locality(&self, _path: &Path) -> io::Result<Locality> {
+        Ok(Locality::Local)
+    }
 }
 
 /// An open file with positional reads and writes: it has no cursor.

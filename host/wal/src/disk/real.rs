@@ -7,8 +7,9 @@
 //! Deliberately absent: caching of handles, retries of failed syncs.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{DirEntry, Disk, DiskFile, DiskLock, EntryKind, LockAttempt, OpenMode, Stat, Wait, lock_line};
+use super::{DirEntry, Disk, DiskFile, DiskLock, EntryKind, Locality, LockAttempt, OpenMode, Stat, Wait, lock_line};
 use fs2::FileExt as _;
+use rustix::fs::Access;
 use std::collections::BTreeSet;
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -138,6 +139,17 @@ impl Disk for RealDisk {
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         fs2::available_space(path)
+    }
+
+    fn may_write(&self, path: &Path) -> io::Result<()> {
+        let wanted = if fs::metadata(path)?.is_dir() { Access::WRITE_OK | Access::EXEC_OK } else { Access::WRITE_OK };
+        Ok(rustix::fs::access(path, wanted)?)
+    }
+
+    fn locality(&self, path: &Path) -> io::Result<Locality> {
+        // Some systems give it with a sign, some in 64 bits.
+        let number = rustix::fs::statfs(path)?.f_type as u64 & u64::from(u32::MAX);
+        Ok(u32::try_from(number).map_or(Locality::Local, Locality::of_type))
     }
 }
 

@@ -104,7 +104,29 @@ impl SimDisk {
     /// The power need not have been cut with [`SimDisk::cut_power_at`]: this one is left as it is.
     #[must_use]
     pub fn after_power_cut(&self, survival: Survival, seed: u64) -> Self {
-        let state = self.shared.state().after_power_cut(survival, seed);
+        Self::of(self.shared.state().after_power_cut(survival, seed))
+    }
+
+    /// The numbers of the operations that were writes.
+    #[must_use]
+    pub fn writes(&self) -> Vec<u64> {
+        self.shared.state().writes.iter().map(|(operation, _)| *operation).collect()
+    }
+
+    /// What the last operation wrote that came through, if it was a write.
+    #[must_use]
+    pub fn last_write(&self) -> Option<Vec<u8>> {
+        self.shared.state().last_write().map(<[u8]>::to_vec)
+    }
+
+    /// The disk as it is found when the power went off during the last operation that came through, a write: `kept`
+    /// bytes of it arrived, and all that was done before. So a test can tear a write at every byte.
+    #[must_use]
+    pub fn after_torn_write(&self, kept: usize) -> Self {
+        Self::of(self.shared.state().after_torn_write(kept))
+    }
+
+    fn of(state: State) -> Self {
         Self { shared: Arc::new(Shared { state: Mutex::new(state), released: Condvar::new() }) }
     }
 

@@ -96,6 +96,8 @@ pub(super) struct State {
     pub(super) capacity: Option<u64>,
     pub(super) next_inode: u64,
     pub(super) off: bool,
+    /// The operations that were writes, and to which file.
+    pub(super) writes: Vec<(u64, u64)>,
 }
 
 fn power_is_off() -> io::Error {
@@ -164,6 +166,8 @@ impl State {
         if let Change::Remove(path) | Change::Rename(path, _) = &change {
             match self.live.get(path) {
                 None => return Err(io::ErrorKind::NotFound.into()),
+                // What is in a directory does not move with it here.
+                Some(Node::Dir) if matches!(change, Change::Rename(..)) && self.is_empty_dir(path) => {}
                 Some(Node::Dir) => return Err(io::ErrorKind::IsADirectory.into()),
                 Some(Node::File(_)) => {}
             }
@@ -171,6 +175,10 @@ impl State {
         change.apply(&mut self.live);
         self.pending.push(change);
         Ok(())
+    }
+
+    fn is_empty_dir(&self, dir: &Path) -> bool {
+        !self.live.keys().any(|path| path.parent() == Some(dir))
     }
 
     pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
@@ -244,6 +252,7 @@ impl State {
         };
         let part = bytes.get(..kept).unwrap_or(bytes).to_vec();
         self.record(inode, Write::Bytes { offset, bytes: part })?;
+        self.writes.push((self.operations - 1, inode));
         match fault {
             Some(Fault::Io) => Err(error_of(Fault::Io)),
             None if kept == bytes.len() => Ok(()),

@@ -28,6 +28,35 @@ impl State {
             ..Self::default()
         }
     }
+
+    /// The file to which the last operation wrote that came through, if it was a write.
+    fn written_last(&self) -> Option<u64> {
+        let came_through = self.operations - u64::from(self.off);
+        self.writes.last().filter(|(operation, _)| operation + 1 == came_through).map(|(_, inode)| *inode)
+    }
+
+    /// What that operation wrote.
+    pub(super) fn last_write(&self) -> Option<&[u8]> {
+        match self.inodes.get(&self.written_last()?)?.pending.last()? {
+            Write::Bytes { bytes, .. } => Some(bytes),
+            Write::Len(_) => None,
+        }
+    }
+
+    pub(super) fn after_torn_write(&self, kept: usize) -> Self {
+        let mut after = self.after_power_cut(Survival::Kept, 0);
+        let torn = self.written_last().and_then(|number| Some((number, self.inodes.get(&number)?)));
+        if let Some((number, inode)) = torn
+            && let Some((Write::Bytes { offset, bytes }, earlier)) = inode.pending.split_last()
+        {
+            let mut content = inode.durable.clone();
+            earlier.iter().for_each(|write| write.apply(&mut content));
+            let part = bytes.iter().copied().take(kept).collect();
+            Write::Bytes { offset: *offset, bytes: part }.apply(&mut content);
+            after.inodes.insert(number, Inode::settled(content));
+        }
+        after
+    }
 }
 
 fn surviving_entries(

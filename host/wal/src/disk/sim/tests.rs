@@ -115,3 +115,22 @@ fn a_directory_that_a_dead_process_left_is_synced_once() {
     next.create_dir_all(Path::new("/a")).unwrap();
     assert_eq!(next.operations(), 1);
 }
+
+#[test]
+fn the_last_write_can_be_torn_at_every_byte_and_nothing_before_it_is() {
+    let (disk, path) = disk();
+    let file = disk.open(path, OpenMode::CreateNew).unwrap();
+    assert!(disk.last_write().is_none());
+    file.write_all_at(b"first", 0).unwrap();
+    file.write_all_at(b"second", 5).unwrap();
+    disk.cut_power_at(disk.operations());
+    assert!(file.sync_data().is_err());
+    assert_eq!(disk.last_write().unwrap(), b"second");
+    for kept in 0..=6 {
+        assert_eq!(content(&disk.after_torn_write(kept), path), &b"firstsecond"[..5 + kept]);
+    }
+    let after = disk.after_torn_write(2);
+    let file = after.open(path, OpenMode::ReadWrite).unwrap();
+    file.sync_data().unwrap();
+    assert!(after.last_write().is_none(), "a sync is no write");
+}

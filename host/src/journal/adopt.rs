@@ -275,9 +275,6 @@ fn adopt_one(
     if is_decided_elsewhere(journal, orphan.lock_text())? {
         return Ok(false);
     }
-    if is_decided_elsewhere(journal, orphan.lock_text())? {
-        return Ok(false);
-    }
     if adopter_of(orphan.lock_text()).is_some() {
         delete(orphan);
         return Ok(true);

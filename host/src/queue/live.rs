@@ -168,14 +168,19 @@ impl Queue {
                 .problems
                 .push("the disk is full: new work is refused until there is room; what is queued runs on".to_owned());
         }
-        match self.dead_tasks().damage().and_then(|damage| Ok((damage, inner.dlq.counts()?.total))) {
+        self.add_dead(&mut status);
+        Ok(status)
+    }
+
+    /// Adds what the dead letter queue has to say.
+    fn add_dead(&self, status: &mut Status) {
+        match self.dead_tasks().damage().and_then(|damage| Ok((damage, self.inner.dlq.counts()?.total))) {
             Ok((damage, total)) => {
                 status.problems.extend(damage);
                 status.dead = Some(total);
             }
             Err(error) => status.problems.push(error_chain(&error)),
         }
-        Ok(status)
     }
 
     /// Live invocations, oldest first.

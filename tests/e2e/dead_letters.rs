@@ -197,11 +197,22 @@ fn more_than_one_is_deleted_only_after_a_yes() {
     world.run(&["dlq", "delete", &ids[0]]).ok();
     world.run(&["dlq", "delete", &ids[1], &ids[2], "--yes"]).ok();
     assert_eq!(ids_of(&world.dead()), [ids[3].as_str()]);
-    world.run(&["dlq", "delete", "--task", "other", "--yes"]).ok();
+    world.run(&["dlq", "delete", "--task", "other", "--yes"]).fails(3, "no task other");
     assert_eq!(dead_count(&world), 1);
     let all = world.run(&["dlq", "delete", "--all", "--yes"]).ok();
     assert!(all.text().contains("1 dead task"), "{}", all.text());
     assert_eq!(dead_count(&world), 0);
+}
+
+#[test]
+fn a_task_that_nobody_knows_is_an_error_and_one_without_dead_tasks_is_none() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    for command in ["retry", "delete"] {
+        world.run(&["dlq", command, "--task", "ehco"]).fails(3, "did you mean echo");
+        world.run(&["dlq", command, "--task", "echo"]).ok();
+    }
+    world.run(&["list", "--limit", "0"]).fails(2, "from 1");
 }
 
 #[test]

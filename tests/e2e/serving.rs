@@ -149,6 +149,18 @@ fn a_second_signal_ends_at_once_and_loses_nothing() {
 }
 
 #[test]
+fn a_worker_that_drains_for_long_is_not_taken_for_stopped() {
+    let world = World::new();
+    world.deploy("slow", &[]);
+    let mut server = world.serve(&["--workers", "1"]);
+    world.enqueue(&["slow", "4000"]);
+    until("it runs", || world.live().iter().any(|one| one["phase"] == "running"));
+    server.signal("TERM");
+    assert_eq!(server.ended(), 0);
+    assert!(!server.log().contains("says nothing"), "{}", server.log());
+}
+
+#[test]
 fn nothing_new_is_started_while_a_server_drains() {
     let world = World::new();
     world.deploy("slow", &[]);

@@ -199,3 +199,21 @@ fn a_repair_that_was_killed_is_completed_by_the_next_one() {
     world.deploy_as("permanent", &guest_file("echo"), &[]);
     run_until_done(&world);
 }
+
+#[test]
+fn a_registry_that_cannot_be_read_at_all_is_set_aside_and_everything_is_deployed_anew() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    let id = world.enqueue(&["echo", "one"]);
+    for name in ["tasks-v1.json", "tasks-v1.copy.json"] {
+        std::fs::write(world.data().join(name), b"{ no registry").unwrap();
+    }
+    let echo = guest_file("echo");
+    world.run(&["deploy", "echo", echo.to_str().unwrap()]).fails(8, "store repair");
+    let repaired = world.run(&["store", "repair"]).text();
+    assert_eq!(repaired.matches("deploy the tasks anew").count(), 2, "{repaired}");
+    assert_eq!(world.run(&["store", "repair", "--json"]).json()["done"], serde_json::json!([]));
+    world.run(&["deploy", "echo", echo.to_str().unwrap()]).ok();
+    assert!(live_ids(&world).contains(&id));
+    run_until_done(&world);
+}

@@ -117,9 +117,10 @@ fn whole<T: FromStr + PartialOrd + Copy + std::fmt::Display>(text: &str, from: T
 /// The most rows of a list.
 ///
 /// # Errors
-/// When the text is no number.
+/// When the text is no number from 1.
 pub fn limit(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| "expected a whole number such as 1000".to_owned())
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a whole number from 1, such as 1000".to_owned())
 }
 
 /// A priority.

@@ -15,6 +15,7 @@ use wasmq_wal::disk::{DirEntry, Disk, EntryKind, OpenMode, Wait, is_temporary_of
 
 use super::components::{self, digest_of};
 use super::error::RegistryError;
+use super::state::State;
 use super::{COPY_NAME, FILE_NAME, LOCK_NAME, Registry, is_file_or_copy, refuse_other_formats};
 use crate::findings::{
     Check, Effect, Finding, Mended, Place, REPAIR, clear_place, is_no_file, is_set_aside, move_aside,
@@ -22,6 +23,9 @@ use crate::findings::{
 
 /// How long mending waits for a deploy that is under way.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What was found in place of the registry or its copy.
+type Loaded = Result<Option<State>, RegistryError>;
+
 const REDEPLOY: &str = "deploy the same file again";
 
 /// What is wrong with the registry of a data directory and its components.
@@ -72,6 +76,7 @@ fn files(registry: &Registry, check: &mut Check) -> BTreeSet<Digest> {
     check.files += [&file, &spare].iter().filter(|found| !matches!(found, Ok(None))).count() as u64;
     let has_spare = matches!(spare, Ok(Some(_)));
     if let Err(error) = &file {
+        // A copy that is damaged too is no help.
         check.add(described(path, error, if has_spare { Effect::Waits } else { Effect::Lost }));
     }
     match (&file, &spare) {
@@ -100,7 +105,11 @@ fn files(registry: &Registry, check: &mut Check) -> BTreeSet<Digest> {
 
 /// A finding about the file or its copy.
 fn described(path: &Path, error: &RegistryError, effect: Effect) -> Finding {
-    let copy = if effect == Effect::Lost { "; there is no copy: put a backup there, or deploy anew" } else { "" };
+    let copy = if effect == Effect::Lost {
+        ", which sets it aside, and deploy the tasks anew; or put a backup there: no copy is sound"
+    } else {
+        ""
+    };
     match error {
         RegistryError::Damaged { line, column, source, .. } => {
             let place = Place::Text { line: *line as u64, column: *column as u64 };
@@ -222,6 +231,15 @@ fn leftovers(disk: &Arc<dyn Disk>, data_dir: &Path) -> Vec<std::path::PathBuf> {
     all.filter(|(_, name)| is_temporary_of(name, is_ours)).map(|(path, _)| path).collect()
 }
 
+/// Whether there is nothing but damage.
+fn is_unreadable(file: &Loaded, spare: &Loaded) -> bool {
+    let is_no_use = |found: &Loaded| match found {
+        Ok(state) => state.is_none(),
+        Err(error) => error.is_damage(),
+    };
+    is_no_use(file) && is_no_use(spare)
+}
+
 fn mend_file(registry: &Registry, done: &mut Vec<Mended>) -> Result<(), RegistryError> {
     let (path, copy) = (&registry.path, registry.copy_path());
     let (file, spare) = (registry.read_file(path), registry.read_file(&copy));
@@ -248,6 +266,16 @@ fn mend_file(registry: &Registry, done: &mut Vec<Mended>) -> Result<(), Registry
         (Ok(Some(state)), Ok(other)) if other.as_ref() != Some(&state) => {
             registry.write_to(&copy, &state)?;
             done.push(Mended::new(&copy, format!("it was made anew from {FILE_NAME}")));
+        }
+        // Neither can be read: without them the tasks can at least be deployed anew.
+        (file, spare) if is_unreadable(&file, &spare) => {
+            for (path, found) in [(path, file), (&copy, spare)] {
+                if found.is_err() {
+                    let target = aside(path)?;
+                    let what = format!("it was moved to {}; deploy the tasks anew", target.display());
+                    done.push(Mended::new(path, what));
+                }
+            }
         }
         _ => {}
     }

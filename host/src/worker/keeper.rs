@@ -304,6 +304,8 @@ impl Keeper {
     /// Adopts free logs, notices deploys, tells the figures, compacts.
     fn look_around(&mut self) -> Result<(), JournalError> {
         if self.draining.is_some() {
+            // Who says nothing would be taken for stopped.
+            self.tell_figures();
             return Ok(());
         }
         self.notice_deploys();

@@ -48,7 +48,7 @@ pub struct Args {
     /// failed), v2, a label, or sha256:….
     #[arg(long, value_name = "VERSION", default_value = "current", value_parser = values::component)]
     pub component: String,
-    /// Attempts including the first, from 1 to 1000. [default: the setting of the task]
+    /// Attempts including the first, from 1 to 1000. [default: what it was enqueued with, else the setting of the task]
     #[arg(long, value_name = "N", value_parser = values::own_max_attempts, allow_negative_numbers = true)]
     pub max_attempts: Option<NonZeroU32>,
     /// Wait until all have ended, and say how many are done and which are dead again.

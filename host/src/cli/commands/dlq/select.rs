@@ -35,7 +35,12 @@ impl SelectArgs {
     /// When the dead letter queue cannot be read.
     pub fn resolve(&self, queue: &Queue, several: &mut Several) -> Result<Selection, CliError> {
         if let Some(task) = &self.task {
-            return Ok(Selection::Task(task.clone()));
+            let selection = Selection::Task(task.clone());
+            if queue.dead_tasks().count(&selection)? == 0 {
+                // A slip of the pen is no success; a task without dead tasks is.
+                queue.task(task)?;
+            }
+            return Ok(selection);
         }
         if let Some(group) = &self.group {
             return Ok(Selection::Group(group.clone()));

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use wasmq_wal::disk::{Disk, EntryKind};
+use wasmq_wal::disk::{DirEntry, Disk, EntryKind};
 
 /// The step to take for most findings.
 pub const REPAIR: &str = "run `wasmq store repair`";
@@ -113,6 +113,13 @@ impl Finding {
         Self::new(path, Effect::Lost, format!("it cannot be read: {error}"), "check the disk and the permissions")
     }
 
+    /// A file that stands for all its kind, by another version of wasmq.
+    #[must_use]
+    pub fn other_version(path: &Path) -> Self {
+        let what = "it was written by another version of wasmq; nothing can be used beside it";
+        Self::new(path, Effect::Waits, what, "use that version, or move the file away")
+    }
+
     /// Bytes that were set aside earlier.
     #[must_use]
     pub fn set_aside(path: &Path) -> Self {
@@ -153,6 +160,16 @@ impl Check {
     /// Adds a finding.
     pub fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
+    }
+
+    /// What a directory holds; nothing where there is none.
+    pub fn entries(&mut self, disk: &dyn Disk, dir: &Path) -> Vec<DirEntry> {
+        match disk.list(dir) {
+            Ok(entries) => return entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.add(Finding::unreadable(dir, error)),
+        }
+        Vec::new()
     }
 
     /// Takes in what a part of the check found.

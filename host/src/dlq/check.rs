@@ -29,14 +29,7 @@ pub fn check(disk: &Arc<dyn Disk>, data_dir: &Path) -> Check {
 fn look(disk: &Arc<dyn Disk>, data_dir: &Path) -> Check {
     let dir = data_dir.join("dlq");
     let mut check = Check::default();
-    let entries = match disk.list(&dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return check,
-        Err(error) => {
-            check.add(Finding::unreadable(&dir, error));
-            return check;
-        }
-    };
+    let entries = check.entries(disk.as_ref(), &dir);
     let is_written = matches!(disk.try_lock_existing(&dir.join(LOCK_NAME)), Ok(LockAttempt::Held));
     for entry in &entries {
         by_name(entry, &dir, &mut check);
@@ -53,8 +46,7 @@ fn by_name(entry: &DirEntry, dir: &Path, check: &mut Check) {
     let (name, path) = (entry.name.to_string_lossy(), dir.join(&entry.name));
     let is_file = entry.kind == EntryKind::File;
     if is_of_another_version(&name) {
-        let what = "it was written by another version of wasmq; nothing can be used beside it";
-        check.add(Finding::new(&path, Effect::Waits, what, "use that version, or move the file away"));
+        check.add(Finding::other_version(&path));
     } else if name == COPY_NAME {
         check.add(Finding::leftover(&path));
     } else if name == DAMAGED_NAME || is_set_aside(&name) {

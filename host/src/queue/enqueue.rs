@@ -176,8 +176,11 @@ impl Inner {
 
     fn enqueue_outside(&self, checked: &[(Invocation, Vec<u8>)]) -> Result<(), QueueError> {
         self.make_directories()?;
-        self.may_write(&[self.layout.journal()])?;
-        Ok(self.outside.write(checked)?)
+        self.outside.write(checked).or_else(|error| {
+            // A directory that may not be written is told of as such; nobody asks for that while all goes well.
+            self.may_write(&[self.layout.journal()])?;
+            Err(error.into())
+        })
     }
 
     pub(super) fn no_server(&self) -> QueueError {

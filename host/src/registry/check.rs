@@ -35,7 +35,7 @@ pub fn check(disk: &Arc<dyn Disk>, data_dir: &Path) -> Check {
 
 fn look(disk: &Arc<dyn Disk>, data_dir: &Path) -> Check {
     let mut check = Check::default();
-    for entry in entries(disk.as_ref(), data_dir, &mut check) {
+    for entry in check.entries(disk.as_ref(), data_dir) {
         top_entry(&entry, data_dir, &mut check);
     }
     let registry = Registry::unchecked(Arc::clone(disk), data_dir);
@@ -44,22 +44,12 @@ fn look(disk: &Arc<dyn Disk>, data_dir: &Path) -> Check {
     check
 }
 
-fn entries(disk: &dyn Disk, dir: &Path, check: &mut Check) -> Vec<DirEntry> {
-    match disk.list(dir) {
-        Ok(entries) => return entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => check.add(Finding::unreadable(dir, error)),
-    }
-    Vec::new()
-}
-
 /// What the name of an entry of the data directory says.
 fn top_entry(entry: &DirEntry, data_dir: &Path, check: &mut Check) {
     let (name, path) = (entry.name.to_string_lossy(), data_dir.join(&entry.name));
     let number = name.strip_prefix("tasks-v").and_then(|rest| rest.strip_suffix(".json"));
     if number.is_some_and(|text| text != "1" && text.bytes().all(|byte| byte.is_ascii_digit())) {
-        let what = "it was written by another version of wasmq; nothing can be used beside it";
-        check.add(Finding::new(&path, Effect::Waits, what, "use that version, or move the file away"));
+        check.add(Finding::other_version(&path));
     } else if is_temporary_of(&name, is_file_or_copy) {
         check.add(Finding::leftover(&path));
     } else if name.starts_with("tasks") && is_set_aside(&name) {
@@ -139,7 +129,7 @@ fn described(path: &Path, error: &RegistryError, effect: Effect) -> Finding {
 fn stored_components(registry: &Registry, used: &BTreeSet<Digest>, check: &mut Check) {
     let dir = components::dir_of(&registry.data_dir);
     let mut seen = BTreeSet::new();
-    for entry in entries(registry.disk.as_ref(), &dir, check) {
+    for entry in check.entries(registry.disk.as_ref(), &dir) {
         let (name, path) = (entry.name.to_string_lossy(), dir.join(&entry.name));
         let digest = components::digest_in(&name);
         match digest {

@@ -96,8 +96,7 @@ fn abort(shared: &Rc<Shared>, id: InvocationId) {
     }
 }
 
-/// Acts for the keeper when it is free, else tells its thread: an attempt in its place can begin either way
-/// while others run.
+/// Acts for the keeper when it is free, else tells its thread.
 fn settle(shared: &Rc<Shared>) {
     let finished = std::mem::take(&mut *shared.finished.borrow_mut());
     let Ok(mut keeper) = shared.keeper.try_lock() else {

@@ -30,7 +30,7 @@ use crate::causes::error_chain;
 use crate::clock::{self, Stopwatch};
 use crate::dlq::DeadTaskStore;
 use crate::journal::{JournalError, LiveStore};
-use crate::registry::{Registry, Tasks};
+use crate::registry::{Registry, RegistryError, Tasks};
 use crate::runtime::Cancel;
 use crate::wire::{Frame, Kind};
 
@@ -138,8 +138,20 @@ pub(super) struct Keeper {
     pub(super) failure: Option<JournalError>,
 }
 
-/// The keeper, for its own thread and the executor's: whoever has the lock may act for it. It is not held during
-/// a commit, only while logs are adopted, handed over or compacted. Empty before the start and after the end.
+/// The other ends of a keeper's channels, and what it works with.
+pub(super) struct Surroundings {
+    pub(super) live: Box<dyn LiveStore>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) dlq: Arc<dyn DeadTaskStore>,
+    pub(super) loader: Sender<Digest>,
+    pub(super) executor: tokio::sync::mpsc::UnboundedSender<ToExecutor>,
+    pub(super) undertaker: Sender<Vec<DeadTask>>,
+    pub(super) replies: Sender<Frame>,
+}
+
+/// The keeper, for its own thread and the executor's: whoever has the lock may act for it. It is free during the
+/// sync of a turn; it is held while logs are adopted, handed over or compacted, and for the sync before a burial.
+/// Empty before the start and after the end.
 pub(super) type SharedKeeper = Mutex<Option<Keeper>>;
 
 /// What the first half of a turn leaves to do without the lock.
@@ -192,6 +204,44 @@ fn lock(shared: &SharedKeeper) -> MutexGuard<'_, Option<Keeper>> {
 }
 
 impl Keeper {
+    /// A keeper that has not looked around yet.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    pub(super) fn new(around: Surroundings, options: KeeperOptions) -> Result<Self, RegistryError> {
+        Ok(Self {
+            live: around.live,
+            tasks: around.registry.tasks()?,
+            registry: around.registry,
+            dlq: around.dlq,
+            components: Components::new(around.loader),
+            executor: around.executor,
+            undertaker: around.undertaker,
+            replies: around.replies,
+            options,
+            running: Default::default(),
+            starting: Vec::new(),
+            waiters: Default::default(),
+            finished_in_turn: 0,
+            intake: Default::default(),
+            answers: Vec::new(),
+            burying: Default::default(),
+            unburied: false,
+            burial_pause: None,
+            figures: Default::default(),
+            draining: None,
+            aborted: false,
+            last_repair: None,
+            last_told: None,
+            more_to_adopt: false,
+            registry_error: None,
+            last_look: None,
+            dirty_since: None,
+            attention: Attention::default(),
+            failure: None,
+        })
+    }
+
     /// How long the thread may sleep when no message comes.
     fn patience(&mut self) -> Duration {
         let until_due = self.live.until_due(clock::now()).map(Millis::to_std);

@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use wasmq_wal::disk::{Disk, RealDisk};
 
-use super::keeper::{self, Command, Keeper, KeeperOptions, SharedKeeper};
-use super::loader::Components;
+use super::keeper::{self, Command, Keeper, KeeperOptions, SharedKeeper, Surroundings};
 use super::{executor, link, loader, undertaker};
 use crate::dlq::{self, DeadTaskStore};
 use crate::journal::adopt::WORKER;
@@ -159,38 +158,9 @@ fn run_keeper(
         adopts: adopts && config.store == StoreKind::Dir,
         worker: format!("{}/{log}", std::process::id()),
     };
-    let tasks = registry.tasks()?;
-    let mut keeper = Keeper {
-        live,
-        tasks,
-        registry_error: None,
-        registry,
-        dlq,
-        components: Components::new(helpers.loader),
-        executor: helpers.executor,
-        undertaker: helpers.undertaker,
-        replies,
-        options,
-        running: Default::default(),
-        starting: Vec::new(),
-        waiters: Default::default(),
-        finished_in_turn: 0,
-        intake: Default::default(),
-        answers: Vec::new(),
-        burying: Default::default(),
-        unburied: false,
-        burial_pause: None,
-        figures: Default::default(),
-        draining: None,
-        aborted: false,
-        more_to_adopt: false,
-        last_repair: None,
-        last_told: None,
-        last_look: None,
-        dirty_since: None,
-        attention: Default::default(),
-        failure: None,
-    };
+    let Helpers { executor, undertaker, loader } = helpers;
+    let around = Surroundings { live, registry, dlq, loader, executor, undertaker, replies };
+    let mut keeper = Keeper::new(around, options)?;
     keeper.figures.pid = std::process::id();
     keeper.figures.log = log;
     keeper::run(&shared, keeper, inbox)?;

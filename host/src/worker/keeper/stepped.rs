@@ -82,55 +82,6 @@ fn runtime() -> Arc<Runtime> {
     Arc::clone(RUNTIME.get_or_init(|| Arc::new(Runtime::new(&options).unwrap())))
 }
 
-/// The keeper's ends of its channels.
-struct Ends {
-    executor: tokio::sync::mpsc::UnboundedSender<ToExecutor>,
-    undertaker: Sender<Vec<DeadTask>>,
-    loader: Sender<Digest>,
-    replies: Sender<Frame>,
-}
-
-/// A keeper as it is at its start.
-fn idle_keeper(
-    live: Box<dyn LiveStore>,
-    registry: Arc<Registry>,
-    dlq: Arc<dyn DeadTaskStore>,
-    ends: Ends,
-    concurrency: usize,
-) -> Result<Keeper, WorkerError> {
-    Ok(Keeper {
-        live,
-        tasks: registry.tasks()?,
-        registry,
-        dlq,
-        components: Components::new(ends.loader),
-        executor: ends.executor,
-        undertaker: ends.undertaker,
-        replies: ends.replies,
-        options: KeeperOptions { concurrency, grace: Duration::ZERO, adopts: true, worker: "a worker".to_owned() },
-        running: Default::default(),
-        starting: Vec::new(),
-        waiters: Default::default(),
-        finished_in_turn: 0,
-        intake: Default::default(),
-        answers: Vec::new(),
-        burying: Default::default(),
-        unburied: false,
-        burial_pause: None,
-        figures: Default::default(),
-        draining: None,
-        aborted: false,
-        more_to_adopt: false,
-        last_repair: None,
-        last_told: None,
-        last_look: None,
-        dirty_since: None,
-        registry_error: None,
-        attention: Default::default(),
-        failure: None,
-    })
-}
-
 impl SteppedWorker {
     /// Starts a worker with a log of its own.
     pub(crate) fn start(
@@ -147,8 +98,17 @@ impl SteppedWorker {
         let (to_undertaker, undertaker) = channel();
         let (to_loader, loader) = channel();
         let (replies_in, replies) = channel();
-        let ends = Ends { executor: to_executor, undertaker: to_undertaker, loader: to_loader, replies: replies_in };
-        let keeper = idle_keeper(Box::new(live), registry, dlq, ends, concurrency)?;
+        let around = Surroundings {
+            live: Box::new(live),
+            registry,
+            dlq,
+            loader: to_loader,
+            executor: to_executor,
+            undertaker: to_undertaker,
+            replies: replies_in,
+        };
+        let worker = "a worker".to_owned();
+        let keeper = Keeper::new(around, KeeperOptions { concurrency, grace: Duration::ZERO, adopts: true, worker })?;
         let (running, handed, unsent) = Default::default();
         Ok(Self {
             keeper,

@@ -90,13 +90,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
 fn wait(dead: &DeadTasks, retried: &[Retried], exit: Exit, context: &mut Context) -> Result<Exit, CliError> {
     let bar = context.out.progress(retried.len() as u64, "ended");
     let mut watch = dead.watch(retried);
-    let mut warned = false;
+    let mut is_first_look = true;
     while watch.look()? > 0 {
         bar.set_position(watch.done() + watch.dead().len() as u64);
-        if !warned && context.queue()?.status()?.servers.is_empty() {
+        if is_first_look && context.queue()?.status()?.servers.is_empty() {
             context.out.note("no server runs on this data directory; waiting for one (`wasmq serve`)");
         }
-        warned = true;
+        is_first_look = false;
         pause();
     }
     bar.finish_and_clear();

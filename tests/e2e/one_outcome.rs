@@ -165,6 +165,27 @@ fn a_whole_server_that_is_stopped_keeps_its_work_beside_another_server() {
 }
 
 #[test]
+fn nothing_is_entrusted_to_a_server_that_was_stopped_nor_to_its_only_worker() {
+    let world = World::new();
+    deploy_as(&world, "sink", "permanent", &[]);
+    let server = world.serve(&["--workers", "1"]);
+    let processes = server_and_workers(&server, &world);
+    processes.iter().for_each(|pid| signal(*pid, "STOP"));
+    let first = world.enqueue(&["sink", "to a server that was stopped"]);
+    signal(server.pid(), "CONT");
+    until("the server knows that its worker is silent", || {
+        world.status()["problems"].to_string().contains("has said nothing")
+    });
+    let second = world.enqueue(&["sink", "to a worker that was stopped"]);
+    assert_eq!(world.status()["free_logs"], 2, "both are in logs that anybody may adopt");
+    processes.iter().for_each(|pid| signal(*pid, "CONT"));
+    until("both are dead", || dead_count(&world) == 2);
+    let dead: BTreeSet<String> = world.dead().iter().map(|dead| dead["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(dead, BTreeSet::from([first, second]));
+    server.stop();
+}
+
+#[test]
 fn two_servers_that_start_at_once_on_many_free_logs_run_nothing_twice() {
     let world = World::new();
     deploy_as(&world, "sink", "permanent", &[]);

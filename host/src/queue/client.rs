@@ -16,34 +16,50 @@ use crate::worker::{Completion, FailedAttempt};
 
 /// How long it is believed that no server runs. What is enqueued meanwhile is adopted all the same.
 const NO_SERVER_FOR: Duration = Duration::from_millis(20);
+/// How long it is believed that those that run do not answer, since finding out takes [`GREETING`].
+const NO_ANSWER_FOR: Duration = Duration::from_secs(5);
 
 /// How long an answer may take that only needs a sync. A server whose worker was stopped, or whose disk
 /// hangs, must not hold its clients for ever.
 const SOON: Duration = Duration::from_secs(30);
 /// How long an answer may take that a server gives from memory.
 const AT_ONCE: Duration = Duration::from_secs(3);
+/// How long a server may take to show that it is there, before anything is entrusted to it. What was sent to
+/// one that was stopped can neither be taken back nor be sent elsewhere.
+const GREETING: Duration = Duration::from_secs(1);
+/// For how long a server that answered need not be greeted again.
+const HEARD: Duration = Duration::from_secs(1);
 
 /// Connections to a server that nobody uses at the moment.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     idle: Mutex<Vec<Client>>,
-    none_since: Mutex<Option<Stopwatch>>,
+    /// Since when, and for how long, it is believed that no server takes anything.
+    none: Mutex<Option<(Stopwatch, Duration)>>,
 }
 
 impl Pool {
-    /// A connection to a server, used before or new; `None` when no server runs.
+    /// A connection to a server that answers, used before or new; `None` when no server runs, or, for callers
+    /// that can do without, when none answers.
     pub(super) fn take(&self, run_dir: &Path, store: StoreKind) -> Result<Option<Client>, QueueError> {
-        while let Some(client) = lock(&self.idle).pop() {
-            if client.is_connected() {
+        while let Some(mut client) = lock(&self.idle).pop() {
+            if client.is_connected() && client.answers() {
                 return Ok(Some(client));
             }
         }
-        if lock(&self.none_since).is_some_and(|since| since.elapsed() < NO_SERVER_FOR) {
+        if lock(&self.none).is_some_and(|(since, long)| since.elapsed() < long) {
             return Ok(None);
         }
-        let client = Client::connect_any(run_dir, store)?;
-        *lock(&self.none_since) = client.is_none().then(Stopwatch::start);
-        Ok(client)
+        let found = Client::connect_any(run_dir, store);
+        *lock(&self.none) = match &found {
+            Ok(Some(_)) => None,
+            Err(QueueError::Unavailable(_)) if store == StoreKind::Dir => Some((Stopwatch::start(), NO_ANSWER_FOR)),
+            _ => Some((Stopwatch::start(), NO_SERVER_FOR)),
+        };
+        match found {
+            Err(QueueError::Unavailable(_)) if store == StoreKind::Dir => Ok(None),
+            found => found,
+        }
     }
 
     /// Gives a connection back whose last request was answered.
@@ -63,19 +79,39 @@ pub(super) struct Client {
     next_request: u64,
     /// How long an answer may take.
     patience: Option<Duration>,
+    /// When it answered last.
+    heard: Option<Stopwatch>,
 }
 
 impl Client {
-    /// Connects to one of the servers on a data directory, by lot, so that several share the work;
-    /// `None` when there is none. One with another store is an error: it would keep less, or more, than
-    /// the caller believes.
+    /// Connects to one of the servers on a data directory that answer, by lot, so that several share the
+    /// work; `None` when there is none, [`QueueError::Unavailable`] when none answers. One with another store
+    /// is an error: it would keep less, or more, than the caller believes.
     pub(super) fn connect_any(run_dir: &Path, store: StoreKind) -> Result<Option<Self>, QueueError> {
         let mut clients = Self::connect_all(run_dir, store)?;
         if clients.is_empty() {
             return Ok(None);
         }
-        let drawn = clock::draw(clients.len());
-        Ok(Some(clients.swap_remove(drawn)))
+        while !clients.is_empty() {
+            let mut client = clients.swap_remove(clock::draw(clients.len()));
+            if client.answers() {
+                return Ok(Some(client));
+            }
+        }
+        Err(QueueError::Unavailable(format!(
+            "it has not answered for {} s; nothing was asked of it",
+            GREETING.as_secs()
+        )))
+    }
+
+    /// Whether the server is alive enough to be entrusted with something: it answered a moment ago, or does so
+    /// now.
+    fn answers(&mut self) -> bool {
+        if self.heard.is_some_and(|since| since.elapsed() < HEARD) {
+            return true;
+        }
+        let answered = self.figures_within(GREETING).is_ok();
+        answered && self.be_patient_for(Some(SOON)).is_ok()
     }
 
     /// Connects to every server on a data directory.
@@ -89,7 +125,7 @@ impl Client {
                     return Err(QueueError::OtherStore { wanted: store, running: server.store });
                 }
                 Some(stream) => {
-                    let mut client = Self { stream, next_request: 0, patience: None };
+                    let mut client = Self { stream, next_request: 0, patience: None, heard: None };
                     client.be_patient_for(Some(SOON))?;
                     clients.push(client);
                 }
@@ -114,7 +150,10 @@ impl Client {
 
     fn receive(&mut self) -> Result<Frame, QueueError> {
         match Frame::read(&mut self.stream) {
-            Ok(Some(frame)) => Ok(frame),
+            Ok(Some(frame)) => {
+                self.heard = Some(Stopwatch::start());
+                Ok(frame)
+            }
             Ok(None) => Err(QueueError::Connection(std::io::ErrorKind::UnexpectedEof.into())),
             Err(WireError::Io(error)) => Err(self.no_answer(error)),
             Err(error) => Err(QueueError::Server(error.to_string())),
@@ -164,7 +203,11 @@ impl Client {
 
     /// The figures, which a server gives from memory.
     pub(super) fn figures(&mut self) -> Result<ServerFigures, QueueError> {
-        self.be_patient_for(Some(AT_ONCE))?;
+        self.figures_within(AT_ONCE)
+    }
+
+    fn figures_within(&mut self, patience: Duration) -> Result<ServerFigures, QueueError> {
+        self.be_patient_for(Some(patience))?;
         self.send(Kind::Status, Vec::new())?;
         let frame = self.receive()?;
         serde_json::from_slice(&frame.body).map_err(|error| QueueError::Server(error.to_string()))

@@ -114,18 +114,21 @@ impl Queue {
         let mut body = EnqueueBody::new(true);
         body.push(&invocation, &payload);
         let body = body.finish();
-        match Client::connect_any(&self.inner.layout.run(), self.inner.options.store)? {
-            Some(mut client) => match client.enqueue(body.clone()) {
-                Ok(()) => {
-                    observe(Waiting::Accepted(id));
-                    client.wait(observe).map_err(|error| left(id, error))
-                }
-                Err(QueueError::Unavailable(_)) => self.inner.run_here(id, body, observe),
-                Err(error) => Err(error),
-            },
-            None => self.inner.run_here(id, body, observe),
+        let client = Client::connect_any(&self.inner.layout.run(), self.inner.options.store);
+        match client.and_then(|client| client.map(|client| entrust(client, body.clone())).transpose()) {
+            Ok(Some(mut client)) => {
+                observe(Waiting::Accepted(id));
+                client.wait(observe).map_err(|error| left(id, error))
+            }
+            Ok(None) | Err(QueueError::Unavailable(_)) => self.inner.run_here(id, body, observe),
+            Err(error) => Err(error),
         }
     }
+}
+
+/// The client, once the server has made safe what the body holds.
+fn entrust(mut client: Client, body: Vec<u8>) -> Result<Client, QueueError> {
+    client.enqueue(body).map(|()| client)
 }
 
 /// An invocation that was accepted goes on when the connection to its server breaks.

@@ -254,15 +254,10 @@ impl Hub {
             .enumerate()
             .filter(|(_, slot)| slot.worker.is_some())
             .min_by_key(|(_, slot)| (slot.is_silent(), slot.isolates(), slot.load()));
-        let Some((index, slot)) = least else {
-            self.answer(
-                client,
-                Frame::refused(
-                    frame.request,
-                    Reason::Unavailable,
-                    "no worker is running at the moment; nothing was enqueued",
-                ),
-            );
+        // What is sent to a worker that was stopped cannot be taken back; the client can do without.
+        let Some((index, slot)) = least.filter(|(_, slot)| !slot.is_silent()) else {
+            let message = "no worker answers at the moment; nothing was enqueued";
+            self.answer(client, Frame::refused(frame.request, Reason::Unavailable, message));
             return;
         };
         slot.routed += invocations;

@@ -39,10 +39,19 @@ pub(super) fn listen(dir: &Path, store: StoreKind, events: UnboundedSender<Event
         }
     }
     let ServerSocket { name, .. } = ServerSocket::new(store);
-    let short = socket::short_path(dir, &name)?;
+    let path = dir.join(&name);
+    tokio::spawn(accept(bind(dir, &name, &path)?, events));
+    Ok(Listening { path })
+}
+
+/// A socket is bound first and listens a moment later. In between it looks like one that a dead server left
+/// behind, so it gets its name when it listens.
+fn bind(dir: &Path, name: &str, path: &Path) -> io::Result<UnixListener> {
+    let unfinished = format!("{name}.new");
+    let short = socket::short_path(dir, &unfinished)?;
     let listener = UnixListener::bind(&short.path)?;
-    tokio::spawn(accept(listener, events));
-    Ok(Listening { path: dir.join(name) })
+    RealDisk.rename(&dir.join(unfinished), path)?;
+    Ok(listener)
 }
 
 fn other_store(running: StoreKind) -> io::Error {
@@ -103,5 +112,45 @@ pub(super) async fn write(mut writer: OwnedWriteHalf, mut frames: UnboundedRecei
             return;
         }
         buffer.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    /// Somebody else looks for the first moment at which a socket can be seen, many times.
+    #[test]
+    fn a_server_that_starts_is_never_taken_for_a_dead_one() {
+        let parent = tempfile::tempdir().unwrap();
+        let dirs: Vec<PathBuf> = (0..500).map(|n| parent.path().join(n.to_string())).collect();
+        dirs.iter().for_each(|dir| RealDisk.create_dir_all(dir).unwrap());
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _entered = tokio.enter();
+        let looked_for = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            let looker = scope.spawn(|| {
+                for (index, dir) in dirs.iter().enumerate() {
+                    looked_for.store(index, Ordering::Release);
+                    let server = loop {
+                        if let Some(server) = socket::servers(dir).unwrap().pop() {
+                            break server;
+                        }
+                    };
+                    assert!(socket::connect(dir, &server).unwrap().is_some(), "it does not listen yet");
+                }
+            });
+            let mut listeners = Vec::new();
+            for (index, dir) in dirs.iter().enumerate() {
+                while looked_for.load(Ordering::Acquire) < index && !looker.is_finished() {
+                    thread::yield_now();
+                }
+                let ServerSocket { name, .. } = ServerSocket::new(StoreKind::Dir);
+                listeners.push(bind(dir, &name, &dir.join(&name)).unwrap());
+            }
+        });
     }
 }

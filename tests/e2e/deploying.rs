@@ -188,20 +188,45 @@ fn a_truncated_component_is_refused_wherever_it_was_cut() {
 }
 
 #[test]
-fn a_core_module_is_refused_with_the_way_to_a_component() {
+fn a_core_module_without_a_main_function_is_refused_with_what_to_build() {
     let world = with_echo();
     let module = wat(&world, "core.wasm", "(module)");
-    refused(&world, &module, &["a core module and not a component", "build for wasm32-wasip2"]);
+    refused(&world, &module, &["has no main function", "build it as a program for wasm32-wasip1"]);
 }
 
 #[test]
-fn a_wasip1_command_is_refused_without_advice_that_leads_nowhere() {
-    let world = with_echo();
-    let text = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func (param i32))) (func (export "_start")))"#;
-    let module = wat(&world, "wasip1.wasm", text);
-    refused(&world, &module, &["core module for wasm32-wasip1", "build for wasm32-wasip2"]);
-    let said = world.run(&["deploy", "t", module.to_str().unwrap()]).stderr;
-    assert!(!said.contains("let deploy turn"), "deploy is what refuses it: {said}");
+fn a_program_for_wasip1_is_deployed_as_a_component_and_found_by_either_digest() {
+    let world = World::new();
+    let text = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 1) (func (export "_start") (call $exit (i32.const 65))))"#;
+    let module = wat(&world, "leaves.wasm", text);
+    let checked = world.run(&["check", module.to_str().unwrap(), "--json"]).ok().json();
+    assert_eq!((&checked["shape"], &checked["core_module"]), (&json!("command"), &json!(true)));
+    let first = world.deploy_as("leaves", &module, &[]);
+    assert_eq!((&first["shape"], &first["module"]), (&json!("command"), &checked["digest"]));
+    assert_ne!(first["component"], first["module"]);
+    assert_eq!(world.deploy_as("leaves", &module, &[])["unchanged"], true);
+    let by_module = world.run(&["task", "activate", "leaves", first["module"].as_str().unwrap()]).ok();
+    assert!(by_module.text().contains("v1"), "{}", by_module.text());
+    assert!(world.run(&["task", "show", "leaves"]).ok().text().contains(first["module"].as_str().unwrap()));
+    let (end, code) = world.wait_for(&["leaves"]);
+    assert_eq!((&end["verdict"], &end["attempts"], code), (&json!("exit.65"), &json!(1), 22));
+    assert_eq!(world.dead_task(end["id"].as_str().unwrap())["component"], first["component"]);
+}
+
+#[test]
+fn arguments_reach_a_command_and_a_change_of_arguments_is_a_version() {
+    let world = World::new();
+    let file = guest_file("command-arguments");
+    let first = world.deploy_as("tell", &file, &["--arg", "--level", "--arg", "two words"]);
+    assert_eq!(world.run(&["enqueue", "tell", "--wait"]).ok().text(), "task\n--level\ntwo words\n");
+    assert_eq!(world.deploy_as("tell", &file, &["--arg", "--level", "--arg", "two words"])["unchanged"], true);
+    assert!(world.run(&["task", "show", "tell"]).ok().text().contains("two words"));
+    let second = world.deploy_as("tell", &file, &["--arg", "--level"]);
+    assert_eq!((&first["version"], &second["version"]), (&json!("v1"), &json!("v2")));
+    assert_eq!(second["settings_changed"], json!(["arg"]));
+    let ran = world.run(&["run", file.to_str().unwrap(), "--arg", "-x"]).ok();
+    assert_eq!(ran.text(), "task\n-x\n");
 }
 
 #[test]
@@ -219,7 +244,7 @@ fn a_handler_of_another_wit_version_is_refused_with_both_versions() {
     refused(
         &world,
         &component,
-        &["wasmq:task/handler@0.2.0", "wasmq:task@0.1.0", "build it against the wit of this host"],
+        &["wasmq:task/handler@0.2.0", "wasmq:task@0.1.0", "build it against what `wasmq wit` writes"],
     );
 }
 

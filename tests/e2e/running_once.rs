@@ -154,3 +154,48 @@ fn run_refuses_what_check_refuses() {
     world.run(&["run", &guest("echo"), "--timeout", "25h"]).fails(2, "between 1 ms and 24 hours");
     world.run_with(&["run", &guest("echo"), "--payload", "-", "--payload-limit", "3"], b"abcd").fails(2, "3 bytes");
 }
+
+#[test]
+fn a_repetition_says_how_long_the_attempts_took_and_gives_the_last_output() {
+    let world = World::new();
+    for name in ["echo", "command-echo"] {
+        let ran = world.run(&["run", &guest(name), "--payload", "abc", "--repeat", "20"]).ok();
+        assert_eq!(ran.stdout, b"abc", "{name}");
+        assert!(ran.stderr.contains("ran 20 in one process: the first in "), "{}", ran.stderr);
+        let shown = world.run(&["run", &guest(name), "--payload", "abc", "--repeat", "20", "--json"]).ok().json();
+        assert_eq!((&shown["verdict"], &shown["output"]["text"]), (&"completed".into(), &"abc".into()));
+        assert_eq!(shown["repeat"]["count"], 20);
+        let times = ["first_us", "median_us", "p99_us", "max_us"].map(|name| shown["repeat"][name].as_f64().unwrap());
+        let [first, median, p99, max] = times;
+        assert!(0.0 < median && median <= p99 && p99 <= max && first <= max, "{times:?}");
+    }
+    let once = world.run(&["run", &guest("echo"), "--json"]).ok().json();
+    assert!(once.get("repeat").is_none(), "{once}");
+}
+
+#[test]
+fn every_attempt_of_a_repetition_has_a_fresh_instance_and_all_its_time() {
+    let world = World::new();
+    // Twenty of them take longer than one may, and hold more memory together than one may.
+    let arguments = ["--payload", "20", "--repeat", "20", "--timeout", "300ms", "--memory", "4MiB"];
+    world.run(&[&["run", &guest("slow")], &arguments[..]].concat()).ok();
+}
+
+#[test]
+fn a_repetition_ends_with_the_first_attempt_that_does_not_complete() {
+    let world = World::new();
+    let repeated = ["run", &guest("panics"), "--payload", "the fuse blew", "--repeat", "20"];
+    let ran = world.run(&repeated).fails(21, "trap.unreachable");
+    assert!(ran.stdout.is_empty() && ran.stderr.contains("asked to panic: the fuse blew"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("ran 1 of 20 in one process"), "{}", ran.stderr);
+    let shown = world.run(&[&repeated[..], &["--json"]].concat()).json();
+    assert_eq!((&shown["verdict"], &shown["repeat"]["count"]), (&"trap.unreachable".into(), &1.into()));
+}
+
+#[test]
+fn a_repetition_has_a_count_that_makes_sense() {
+    let world = World::new();
+    for count in ["0", "-1", "1000001", "many"] {
+        world.run(&["run", &guest("echo"), "--repeat", count]).fails(2, "from 1 to 1000000");
+    }
+}

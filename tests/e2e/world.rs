@@ -89,6 +89,8 @@ impl World {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WASMQ_")) {
             command.env_remove(name);
         }
+        // What one test compiles for `wasmq run`, others need not.
+        command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
         command.env("WASMQ_DATA", self.data()).env_remove("RUST_BACKTRACE").env_remove("NO_COLOR");
         command
     }

@@ -11,6 +11,8 @@ use crate::{Fallible, Scale, procfs};
 pub(crate) enum Target {
     /// At least this share of the limit.
     Share(f64),
+    /// At most so many times the limit.
+    Times(f64),
     /// At least this.
     AtLeast(f64),
     /// At most this.
@@ -50,6 +52,7 @@ impl Figure {
         let value = median(&self.measured);
         match self.target {
             Target::Share(share) => self.ratio().map(|ratio| ratio >= share),
+            Target::Times(times) => self.ratio().map(|ratio| ratio <= times),
             Target::AtLeast(least) => Some(value >= least),
             Target::AtMost(most) => Some(value <= most),
             Target::None => None,
@@ -59,6 +62,7 @@ impl Figure {
     fn wanted(&self) -> String {
         match self.target {
             Target::Share(share) => format!(">= {:.0} % of limit", share * 100.0),
+            Target::Times(times) => format!("<= {times} x limit"),
             Target::AtLeast(least) => format!(">= {least}"),
             Target::AtMost(most) => format!("<= {most}"),
             Target::None => String::new(),

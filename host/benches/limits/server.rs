@@ -31,11 +31,7 @@ impl Server {
     /// Starts a server on a data directory and waits until its workers have told their figures.
     pub(crate) fn start(data: &Path, workers: usize, concurrency: usize) -> Fallible<Self> {
         let log = data.with_extension("serve.log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wasmq"));
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("WASMQ_")) {
-            command.env_remove(name);
-        }
-        let child = command
+        let child = program()
             .arg("serve")
             .arg("--data")
             .arg(data)
@@ -127,6 +123,15 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The program that is measured, without any settings from outside.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wasmq"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("WASMQ_")) {
+        command.env_remove(name);
+    }
+    command
 }
 
 fn give_up_after(clock: Instant, log: &Path) -> Fallible<()> {

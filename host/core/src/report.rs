@@ -56,7 +56,8 @@ impl Problem {
 /// One frame of a wasm backtrace, innermost first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Frame {
-    /// The demangled function name; absent when the component has no name section.
+    /// The demangled function name; absent when the component has no name section. What symbols that were
+    /// added later have is not stored, but added when the frame is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// The core module inside the component.
@@ -64,7 +65,8 @@ pub struct Frame {
     pub module: Option<String>,
     /// The index of the function in its module.
     pub function_index: u32,
-    /// The offset of the instruction in the module, in bytes.
+    /// The offset of the instruction in the component, in bytes. With the component it also says which of its
+    /// core modules the frame belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
     /// `file:line:column`, where the component has debug information.
@@ -89,11 +91,18 @@ pub struct TrapInfo {
 impl TrapInfo {
     /// A trap with its frames, capped at both ends.
     #[must_use]
-    pub fn new(code: TrapCode, message: &str, mut frames: Vec<Frame>) -> Self {
-        let mut frames_omitted = 0;
+    pub fn new(code: TrapCode, message: &str, frames: Vec<Frame>) -> Self {
+        let message = cap_text(message, MAX_MESSAGE_BYTES).0;
+        Self { code: code.name().to_owned(), message, frames: Vec::new(), frames_omitted: 0 }.with_frames(frames)
+    }
+
+    /// The same trap with other frames for those that it has, capped at both ends.
+    #[must_use]
+    pub fn with_frames(&self, mut frames: Vec<Frame>) -> Self {
+        let mut frames_omitted = self.frames_omitted;
         if frames.len() > 2 * MAX_FRAMES_EACH_END {
             let bottom = frames.split_off(frames.len() - MAX_FRAMES_EACH_END);
-            frames_omitted = (frames.len() - MAX_FRAMES_EACH_END) as u64;
+            frames_omitted += (frames.len() - MAX_FRAMES_EACH_END) as u64;
             frames.truncate(MAX_FRAMES_EACH_END);
             frames.extend(bottom);
         }
@@ -104,7 +113,7 @@ impl TrapInfo {
                 }
             }
         }
-        Self { code: code.name().to_owned(), message: cap_text(message, MAX_MESSAGE_BYTES).0, frames, frames_omitted }
+        Self { code: self.code.clone(), message: self.message.clone(), frames, frames_omitted }
     }
 }
 
@@ -147,6 +156,19 @@ pub struct AttemptReport {
     pub usage: Usage,
     /// Follow-ups of a completed attempt.
     pub follow_ups: Vec<FollowUp>,
+    /// What a completed attempt said besides its output, when it said anything. A failure has it in its report.
+    pub said: Option<Box<Said>>,
+}
+
+/// What a completed attempt said besides its output.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Said {
+    /// The end of stderr.
+    #[serde(default)]
+    pub stderr: Tail,
+    /// The last structured log records and progress, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
 }
 
 /// What is known of a failed attempt.

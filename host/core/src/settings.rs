@@ -19,6 +19,10 @@ pub const MEMORY_RANGE: (u64, u64) = (64 * 1024, 4 * 1024 * 1024 * 1024);
 pub const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
 /// The largest number of attempts.
 pub const MAX_ATTEMPTS: u32 = 1000;
+/// The most arguments of a command.
+pub const MAX_ARGS: usize = 128;
+/// The most bytes of all arguments of a command together.
+pub const MAX_ARGS_BYTES: usize = 32 * 1024;
 /// The longest backoff there is, whatever a formula says: 30 days.
 pub const MAX_BACKOFF: Millis = Millis(30 * 24 * 3_600_000);
 
@@ -41,6 +45,9 @@ pub struct RawSettings {
     /// What to do on a verdict or a family of verdicts (`trap`, `exit.3`), over the default.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policy: BTreeMap<String, Action>,
+    /// The arguments of a command, behind its name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
 }
 
 /// How the time between attempts grows. `attempt` is the number of the attempt that failed.
@@ -93,6 +100,8 @@ pub struct Settings {
     pub jitter: f64,
     /// What to do on a verdict or a family, over the default.
     pub policy: BTreeMap<String, Action>,
+    /// The arguments of a command, behind its name.
+    pub args: Vec<String>,
 }
 
 /// A setting outside its range.
@@ -125,6 +134,7 @@ impl Settings {
             ("backoff", self.backoff == other.backoff),
             ("jitter", self.jitter == other.jitter),
             ("policy", self.policy == other.policy),
+            ("arg", self.args == other.args),
         ];
         pairs.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }
@@ -140,6 +150,7 @@ impl Default for Settings {
             backoff: Backoff::Polynomial,
             jitter: 0.25,
             policy: BTreeMap::new(),
+            args: Vec::new(),
         }
     }
 }
@@ -178,8 +189,21 @@ impl RawSettings {
         let backoff = self.backoff.unwrap_or(default.backoff).check()?;
         let policy = self.policy.clone();
         policy.keys().try_for_each(|key| check_pattern(key))?;
-        Ok(Settings { timeout, memory_bytes, output_bytes, max_attempts, backoff, jitter, policy })
+        let args = check_args(&self.args)?;
+        Ok(Settings { timeout, memory_bytes, output_bytes, max_attempts, backoff, jitter, policy, args })
     }
+}
+
+fn check_args(args: &[String]) -> Result<Vec<String>, SettingsError> {
+    let bytes: usize = args.iter().map(|arg| arg.len() + 1).sum();
+    if args.len() > MAX_ARGS || bytes > MAX_ARGS_BYTES {
+        let found = format!("a list of {} with {bytes} bytes", args.len());
+        return Err(SettingsError::new("arg", found, "at most 128 with 32 KiB together"));
+    }
+    if let Some(arg) = args.iter().find(|arg| arg.contains('\0')) {
+        return Err(SettingsError::new("arg", format!("\"{}\"", arg.escape_debug()), "without zero bytes"));
+    }
+    Ok(args.to_vec())
 }
 
 /// The families a policy may name as a whole.
@@ -226,6 +250,7 @@ impl Settings {
             backoff: Some(self.backoff),
             jitter: Some(self.jitter),
             policy: self.policy.clone(),
+            args: self.args.clone(),
         }
     }
 
@@ -312,6 +337,15 @@ mod tests {
             let policy = BTreeMap::from([(pattern.to_owned(), Action::Dead)]);
             assert_eq!(refused(&RawSettings { policy, ..RawSettings::default() }), "policy");
         }
+    }
+
+    #[test]
+    fn too_many_arguments_and_zero_bytes_are_refused() {
+        for args in [vec!["x".to_owned(); 129], vec!["x".repeat(33_000)], vec!["a\0b".to_owned()]] {
+            assert_eq!(refused(&RawSettings { args, ..RawSettings::default() }), "arg");
+        }
+        let args = vec!["x".to_owned(); 128];
+        assert_eq!(RawSettings { args: args.clone(), ..RawSettings::default() }.check().unwrap().args, args);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::commands::{
-    cancel, check, completions, config, demo, deploy, dlq, enqueue, list, man, run, serve, show, status, store, task,
-    worker,
+    cancel, check, completions, config, demo, deploy, dev, dlq, enqueue, list, man, new, run, serve, show, status,
+    store, symbols, task, wit, worker,
 };
 use super::exit;
 
@@ -27,6 +27,7 @@ const STYLES: Styles = Styles::styled()
 const START: &str = "\
 Start here:
   wasmq demo                                  the whole story in a temporary directory
+  wasmq new resize --lang rust                a folder with a new task; --list shows the languages
   wasmq deploy resize resize.wasm             a component becomes version v1 of the task resize
   wasmq enqueue resize @photo.png             one durable invocation with a file as payload
   wasmq serve                                 run what is enqueued
@@ -93,6 +94,7 @@ pub enum Command {
     Task(task::Command),
     Check(check::Args),
     Run(run::Args),
+    Dev(dev::Args),
     Enqueue(Box<enqueue::Args>),
     Serve(serve::Args),
     Status(status::Args),
@@ -102,11 +104,16 @@ pub enum Command {
     /// Look at, retry and delete what was given up.
     #[command(subcommand)]
     Dlq(dlq::Command),
+    /// Add names and lines for the backtraces of components that were deployed without them.
+    #[command(subcommand)]
+    Symbols(symbols::Command),
     /// Find damage in the files of the data directory, and set it aside.
     #[command(subcommand)]
     Store(store::Command),
     Config(config::Args),
     Demo(demo::Args),
+    New(new::Args),
+    Wit(wit::Args),
     Completions(completions::Args),
     Man(man::Args),
     #[command(hide = true)]

@@ -48,17 +48,29 @@ impl Context {
         if let Some(queue) = self.queue.get() {
             return Ok(queue.clone());
         }
+        let queue = self.open_queue(true)?;
+        Ok(self.queue.get_or_init(|| queue).clone())
+    }
+
+    /// The same, but signals are left to the command.
+    ///
+    /// # Errors
+    /// When the data directory cannot be used.
+    pub fn queue_without_signals(&self) -> Result<Queue, CliError> {
+        let queue = self.open_queue(false)?;
+        Ok(self.queue.get_or_init(|| queue).clone())
+    }
+
+    fn open_queue(&self, on_signals: bool) -> Result<Queue, CliError> {
         let Config { data, payload_limit, .. } = &self.config;
-        let options = Options {
+        Ok(Queue::open(Options {
             data_dir: data.clone(),
             store: self.store(),
             fsync: self.fsync(),
             payload_limit: *payload_limit,
             network_disk: self.network_disk(),
-            on_signals: true,
-        };
-        let queue = Queue::open(options)?;
-        Ok(self.queue.get_or_init(|| queue).clone())
+            on_signals,
+        })?)
     }
 
     /// Whoever looks for trouble in the wrong place must not take its emptiness for good news.

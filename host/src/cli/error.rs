@@ -12,6 +12,7 @@ use wasmq_core::name::NameError;
 use wasmq_core::settings::SettingsError;
 
 use super::candidates::{Candidate, listed};
+use super::context::shell_word;
 use super::exit::Exit;
 use super::output::json;
 use super::output::paint::{Paint, Tone};
@@ -19,9 +20,11 @@ use super::output::safe::{safe, safe_block};
 use super::output::time;
 use crate::config::ConfigError;
 use crate::config::units::write_size;
+use crate::dev::DevError;
 use crate::dlq::DlqError;
 use crate::queue::{QueueError, StoreKind, Unresolved};
 use crate::registry::RegistryError;
+use crate::scaffold::ScaffoldError;
 use crate::supervisor::ServeError;
 use crate::worker::WorkerError;
 
@@ -111,6 +114,12 @@ pub enum CliError {
     /// Something that needs a confirmation was not confirmed.
     #[error("{0}")]
     NotConfirmed(String),
+    /// A round of `wasmq dev` could not be gone through.
+    #[error(transparent)]
+    Dev(#[from] DevError),
+    /// No new task, or no WIT package, was written.
+    #[error(transparent)]
+    Scaffold(#[from] ScaffoldError),
     /// A step of the demonstration did not show what it should.
     #[error("{0}")]
     Demo(String),
@@ -151,6 +160,8 @@ impl CliError {
             Self::Serve(_) => ("serve", Exit::Failure),
             Self::Worker(_) => ("worker", Exit::Failure),
             Self::NotConfirmed(_) => ("not-confirmed", Exit::Usage),
+            Self::Dev(error) => dev_code(error),
+            Self::Scaffold(error) => scaffold_code(error),
             Self::Demo(_) => ("demo", Exit::Failure),
         };
         Description { code, exit, message: with_causes(self), hint: self.hint() }
@@ -173,9 +184,39 @@ impl CliError {
             Self::ComponentTooLarge { .. } => Some("strip debug information, or leave data out of it".to_owned()),
             Self::File { doing, path, source } => file_hint(doing, path, source),
             Self::NotConfirmed(_) => Some("add --yes".to_owned()),
+            Self::Dev(error) => dev_hint(error),
+            Self::Scaffold(error) => scaffold_hint(error),
             _ => None,
         }
     }
+}
+
+/// The code word and exit code of an error around a task that is being developed.
+const fn dev_code(error: &DevError) -> (&'static str, Exit) {
+    match error {
+        DevError::NoProject { .. } | DevError::Read { .. } | DevError::Project { .. } => ("project", Exit::Usage),
+        DevError::Watch { .. } | DevError::TooManyFiles { .. } => ("watch", Exit::Usage),
+        DevError::Stdin => ("usage", Exit::Usage),
+        DevError::Start { .. } | DevError::Build { .. } => ("build", Exit::Failure),
+        DevError::NoComponent { .. } => ("no-component", Exit::Failure),
+        DevError::System { .. } => ("dev", Exit::Failure),
+        DevError::Interrupted => ("interrupted", Exit::Failure),
+    }
+}
+
+/// What to do after an error around a task that is being developed.
+fn dev_hint(error: &DevError) -> Option<String> {
+    Some(match error {
+        DevError::NoProject { .. } => {
+            "it says how the task is built; name the folder that has it, or make one with `wasmq new`".to_owned()
+        }
+        DevError::Project { close, .. } if !close.is_empty() => did_you_mean(close),
+        DevError::Watch { .. } => "`watch` in task.toml names what to watch".to_owned(),
+        DevError::TooManyFiles { .. } => "name what to watch in task.toml, such as watch = [\"src\"]".to_owned(),
+        DevError::NoComponent { .. } => "`component` in task.toml names what the build makes".to_owned(),
+        DevError::Stdin => "give it as @FILE".to_owned(),
+        _ => return None,
+    })
 }
 
 /// The code word and exit code of an error of the queue.
@@ -189,6 +230,10 @@ const fn queue_code(error: &QueueError) -> (&'static str, Exit) {
         QueueError::StillLive(_) => ("still-live", Exit::Conflict),
         QueueError::Refused(_) => ("component-refused", Exit::Refused),
         QueueError::Prepare(_) => ("component-unusable", Exit::Refused),
+        QueueError::UnknownComponent { .. } => ("unknown-component", Exit::NotFound),
+        QueueError::AmbiguousComponent { .. } => ("ambiguous-component", Exit::Ambiguous),
+        QueueError::SymbolsRefused(_) => ("symbols-refused", Exit::Refused),
+        QueueError::NoSymbols(_) => ("no-symbols", Exit::NotFound),
         QueueError::NotAnId(_) => ("not-an-id", Exit::Usage),
         QueueError::Settings(_) => ("settings", Exit::Usage),
         QueueError::Metadata(_) => ("metadata", Exit::Usage),
@@ -228,6 +273,31 @@ const fn unresolved_code(error: &Unresolved) -> (&'static str, Exit) {
     }
 }
 
+/// The code word and exit code of an error about a new task or the WIT package.
+fn scaffold_code(error: &ScaffoldError) -> (&'static str, Exit) {
+    match error {
+        ScaffoldError::NoLanguage => ("no-language", Exit::Usage),
+        ScaffoldError::NotAName(_) => ("name", Exit::Usage),
+        ScaffoldError::Occupied(_) => ("not-empty", Exit::Conflict),
+        ScaffoldError::Differs(_) => ("differs", Exit::Conflict),
+        ScaffoldError::File { .. } => ("file", Exit::Failure),
+    }
+}
+
+/// What to do after it.
+fn scaffold_hint(error: &ScaffoldError) -> Option<String> {
+    match error {
+        ScaffoldError::NoLanguage => Some("`wasmq new --list` says what each of them needs".to_owned()),
+        ScaffoldError::NotAName(path) => {
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+            Some(format!("say `wasmq new {} --dir {}`", shell_word(&name), shell_word(path)))
+        }
+        ScaffoldError::Occupied(_) => Some("choose another name, or another folder with --dir".to_owned()),
+        ScaffoldError::Differs(_) => Some("replace with --force, or name another directory".to_owned()),
+        ScaffoldError::File { doing, path, source } => file_hint(doing, path, source),
+    }
+}
+
 /// What to do after an error of the queue.
 fn queue_hint(error: &QueueError) -> Option<String> {
     Some(match error {
@@ -243,6 +313,13 @@ fn queue_hint(error: &QueueError) -> Option<String> {
             let more = if *total > ids.len() { "\n…" } else { "" };
             format!("give more of it:\n{}{more}", shown.join("\n"))
         }
+        QueueError::UnknownComponent { close, .. } if !close.is_empty() => did_you_mean(close),
+        QueueError::UnknownComponent { .. } => "`wasmq task show TASK` shows the components of a task".to_owned(),
+        QueueError::AmbiguousComponent { components, .. } => {
+            let shown: Vec<String> = components.iter().map(ToString::to_string).collect();
+            format!("give more digits:\n{}", shown.join("\n"))
+        }
+        QueueError::NoSymbols(_) => "`wasmq symbols list` shows what there is".to_owned(),
         QueueError::AlreadyRetried { id, at, .. } => {
             format!("that was at {}; `wasmq show {id}` says where it stands", time::local(*at))
         }

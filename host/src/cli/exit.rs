@@ -21,7 +21,8 @@ pub enum Exit {
     NotFound = 3,
     /// The beginning of an id fits several.
     Ambiguous = 4,
-    /// The thing is in another state: already retried, already deleted, still live, in use.
+    /// The thing is in another state: already retried, already deleted, already there, still live, in
+    /// use.
     Conflict = 5,
     /// The component was refused.
     Refused = 6,
@@ -59,7 +60,7 @@ Exit codes:
    2  the command line or the configuration is wrong
    3  no such task, version, invocation or dead task
    4  the beginning of an id fits several
-   5  conflict: already retried, already deleted, still live, in use
+   5  conflict: already retried, already deleted, already there, still live, in use
    6  the component was refused
    7  some of several were done, and some were not
    8  the data directory cannot be used: permission, damage, full disk, newer format

@@ -31,8 +31,8 @@ use clap::error::ErrorKind;
 
 use self::args::{Cli, Command, Global};
 use self::commands::{
-    cancel, check, completions, config, demo, deploy, dlq, enqueue, list, man, run, serve, show, status, store, task,
-    worker,
+    cancel, check, completions, config, demo, deploy, dev, dlq, enqueue, list, man, new, run, serve, show, status,
+    store, symbols, task, wit, worker,
 };
 use self::context::{Context, Flags};
 use self::error::{CliError, Description};
@@ -85,6 +85,7 @@ fn flags(command: &Command) -> Flags {
         Command::Serve(args) => args.flags(),
         Command::Enqueue(args) => args.flags(),
         Command::Run(args) => args.flags(),
+        Command::Dev(args) => args.flags(),
         Command::Worker(args) => args.flags(),
         _ => Flags::new(),
     }
@@ -96,6 +97,7 @@ fn dispatch(command: &Command, context: &mut Context) -> Result<Exit, CliError> 
         Command::Task(command) => task::run(command, context),
         Command::Check(args) => check::run(args, context),
         Command::Run(args) => run::run(args, context),
+        Command::Dev(args) => dev::run(args, context),
         Command::Enqueue(args) => enqueue::run(args, context),
         Command::Serve(_) => serve::run(context),
         Command::Status(_) => status::run(context),
@@ -103,9 +105,12 @@ fn dispatch(command: &Command, context: &mut Context) -> Result<Exit, CliError> 
         Command::Show(args) => show::run(args, context),
         Command::Cancel(args) => cancel::run(args, context),
         Command::Dlq(command) => dlq::run(command, context),
+        Command::Symbols(command) => symbols::run(command, context),
         Command::Store(command) => store::run(command, context),
         Command::Config(_) => config::run(context),
         Command::Demo(_) => demo::run(context),
+        Command::New(args) => new::run(args, context),
+        Command::Wit(args) => wit::run(args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),
         Command::Worker(args) => worker::run(args),

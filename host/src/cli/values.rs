@@ -21,6 +21,8 @@ use crate::config::units::{parse_duration, parse_size};
 pub const MAX_DELAY: Millis = Millis(3650 * 86_400_000);
 /// The fewest characters of an id that are taken as its beginning.
 pub const MIN_PREFIX_LEN: usize = 8;
+/// How often the same attempt can be run in one process: the time of each is kept.
+pub const MAX_REPEAT: u32 = 1_000_000;
 
 /// A whole id, or the beginning of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +139,15 @@ pub fn priority(text: &str) -> Result<u8, String> {
 /// When the text is no such number.
 pub fn attempt(text: &str) -> Result<u32, String> {
     whole(text, 1, u32::MAX)
+}
+
+/// How often to run the same attempt.
+///
+/// # Errors
+/// When the text is no number from 1 to [`MAX_REPEAT`].
+pub fn repeat(text: &str) -> Result<NonZeroU32, String> {
+    let expected = || format!("expected a whole number from 1 to {MAX_REPEAT}");
+    text.parse().ok().filter(|count: &NonZeroU32| count.get() <= MAX_REPEAT).ok_or_else(expected)
 }
 
 /// The budget of attempts of a task. Its range is checked with the other settings.
@@ -354,6 +365,8 @@ mod tests {
             assert_eq!(own_max_attempts(text).unwrap_err(), "expected a whole number from 1 to 1000", "{text:?}");
         }
         assert_eq!((own_max_attempts("1000").map(NonZeroU32::get), attempt("1")), (Ok(1000), Ok(1)));
+        assert_eq!(repeat("1000001").unwrap_err(), "expected a whole number from 1 to 1000000");
+        assert_eq!((repeat("1000000").map(NonZeroU32::get), repeat("0").is_err()), (Ok(MAX_REPEAT), true));
         assert_eq!(fraction("x").unwrap_err(), "expected a number between 0 and 1, such as 0.25");
         assert!(attempt("0").is_err() && limit("-1").is_err() && max_attempts("many").is_err());
     }

@@ -120,7 +120,13 @@ impl World {
         let registry = &self.queue.inner.registry;
         registry.store_component(bytes, &digest)?;
         self.told.tries_current(&task, Some(digest));
-        let new = NewVersion { digest, settings: Settings::default(), label: None, shape: "command".to_owned() };
+        let new = NewVersion {
+            digest,
+            settings: Settings::default(),
+            label: None,
+            shape: "command".to_owned(),
+            module: None,
+        };
         let deployed = registry.deploy(&task, new, true, Timestamp(3))?;
         self.told.is_current(&task, Some(digest));
         self.told.versions.insert((task, deployed.number, digest));

@@ -203,7 +203,7 @@ impl DeadTasks {
         Ok(self.inner.dlq.count(&selection.filter())?)
     }
 
-    /// One, by its id or an unambiguous beginning of it.
+    /// One, by its id or an unambiguous beginning of it; its backtrace with what symbols have for it.
     ///
     /// # Errors
     /// [`QueueError::UnknownId`], [`QueueError::StillLive`], [`QueueError::AlreadyRetried`],
@@ -211,7 +211,7 @@ impl DeadTasks {
     pub fn get(&self, id: &str) -> Result<DeadTask, QueueError> {
         let id = self.find(id)?;
         match self.inner.dlq.get(id)? {
-            Some(dead) => Ok(dead),
+            Some(dead) => Ok(self.inner.explain_dead(dead)),
             None => Err(self.inner.not_dead(id)),
         }
     }

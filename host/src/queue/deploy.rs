@@ -9,7 +9,7 @@ use wasmq_core::{Digest, Label, Pin, TaskName, VersionNumber};
 use super::{Inner, Queue, QueueError};
 use crate::clock::{self, Stopwatch};
 use crate::registry::{NewVersion, RegistryError, Task, Unresolved, Version};
-use crate::runtime::{Options as RuntimeOptions, Purpose, Runtime, Shape, inspect};
+use crate::runtime::{Accepted, Options as RuntimeOptions, Purpose, Runtime, Shape, accept};
 
 /// What to deploy a component with.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -43,6 +43,8 @@ pub struct Deployment {
     pub settings_changed: Vec<&'static str>,
     /// What kind of component it is.
     pub shape: Shape,
+    /// The core module that it was made of, if the file was one.
+    pub module: Option<Digest>,
     /// Its size.
     pub size_bytes: u64,
     /// How long compiling or loading took, in milliseconds.
@@ -50,46 +52,40 @@ pub struct Deployment {
 }
 
 impl Queue {
-    /// Deploys a component under a task name. Compiling a large one takes seconds.
+    /// Deploys a component, or a core module that can be made one, under a task name. Compiling a large one
+    /// takes seconds.
     ///
     /// # Errors
     /// [`QueueError::Refused`] when the file is not a task, [`QueueError::Settings`], or a failure of
     /// the store. Then the task is as before.
-    pub fn deploy(&self, task: &TaskName, component: &[u8], request: &DeployRequest) -> Result<Deployment, QueueError> {
+    pub fn deploy(&self, task: &TaskName, file: &[u8], request: &DeployRequest) -> Result<Deployment, QueueError> {
         let settings = request.settings.check()?;
-        let inspection = inspect(component)?;
+        let Accepted { component, digest, shape, module } = accept(file)?;
         let inner = &self.inner;
         inner.make_directories()?;
         let tasks = inner.registry.tasks()?;
-        let known = tasks.has_component(&inspection.digest);
+        let known = tasks.has_component(&digest);
         let before = tasks.resolve(task, &Pin::Current).ok();
         let settings_changed = before.map_or_else(Vec::new, |before| settings.differences(&before.settings));
-        let written = inner.registry.store_component(component, &inspection.digest)?;
+        let written = inner.registry.store_component(&component, &digest)?;
         let stopwatch = Stopwatch::start();
         let mut load = || Ok(component.to_vec());
-        inner
-            .compiler()?
-            .prepare(inspection.digest, &mut load)
-            .map_err(|error| QueueError::Prepare(error.to_string()))?;
+        inner.compiler()?.prepare(digest, &mut load).map_err(|error| QueueError::Prepare(error.to_string()))?;
         let compile_ms = u64::try_from(stopwatch.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let version = NewVersion {
-            digest: inspection.digest,
-            settings,
-            label: request.label.clone(),
-            shape: inspection.shape.to_string(),
-        };
+        let version = NewVersion { digest, settings, label: request.label.clone(), shape: shape.to_string(), module };
         let deployed = inner.registry.deploy(task, version, request.activate, clock::now())?;
         Ok(Deployment {
             task: task.clone(),
             version: deployed.number,
-            digest: inspection.digest,
+            digest,
             unchanged: deployed.unchanged,
             repaired: known && written,
             active: deployed.current == Some(deployed.number),
             previous: deployed.current_before,
             settings_changed,
-            shape: inspection.shape,
-            size_bytes: inspection.size_bytes,
+            shape,
+            module,
+            size_bytes: component.len() as u64,
             compile_ms,
         })
     }
@@ -147,8 +143,12 @@ impl Inner {
     /// The engine of processes that only compile, made when it is first needed.
     pub(super) fn compiler(&self) -> Result<&Runtime, QueueError> {
         if self.compiler.get().is_none() {
-            let options =
-                RuntimeOptions { cache_dir: Some(self.layout.cache()), max_concurrent: 1, purpose: Purpose::Once };
+            let options = RuntimeOptions {
+                cache_dir: Some(self.layout.cache()),
+                cache_for: None,
+                max_concurrent: 1,
+                purpose: Purpose::Once,
+            };
             let runtime = Runtime::new(&options).map_err(|error| QueueError::Prepare(error.to_string()))?;
             let _ = self.compiler.set(runtime);
         }

@@ -3,7 +3,9 @@
 //! Invariants: nothing is written before name, size and settings are checked; a batch is enqueued as
 //! a whole or, as far as this call knows, not at all.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use wasmq_core::invocation::{MAX_PRIORITY, Pin, check_metadata};
 use wasmq_core::{Invocation, InvocationId, Millis, TaskName, Timestamp};
@@ -15,12 +17,43 @@ use crate::clock;
 use crate::registry::Tasks;
 use crate::store::StoreKind;
 use crate::wire::{EnqueueBody, Frame, Kind};
-use crate::worker::{Completion, EmbeddedWorker, FailedAttempt, WorkerConfig};
+use crate::worker::{Completion, EmbeddedWorker, FailedAttempt, FrameSender, WorkerConfig};
 
 /// A frame to a server is sent when it has grown to this, in bytes.
 const FRAME_BYTES: usize = 4 << 20;
 /// How long a worker inside this process lets a running attempt go on when it is stopped.
 const EMBEDDED_GRACE_MS: u64 = 1000;
+/// The requests to a worker inside this process.
+const ENQUEUE: u64 = 1;
+const CANCEL: u64 = 2;
+
+/// The invocations that run inside this process, with what their workers are told through.
+#[derive(Debug, Default)]
+pub(super) struct Here(Mutex<BTreeMap<InvocationId, FrameSender>>);
+
+impl Here {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<InvocationId, FrameSender>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: InvocationId, worker: FrameSender) {
+        self.lock().insert(id, worker);
+    }
+
+    fn remove(&self, id: InvocationId) {
+        self.lock().remove(&id);
+    }
+
+    /// Cancels one; false when it does not run here.
+    pub(super) fn cancel(&self, id: InvocationId) -> bool {
+        let here = self.lock();
+        let worker = here.get(&id);
+        if let Some(worker) = worker {
+            worker.send(Frame::new(Kind::Cancel, CANCEL, id.as_u128().to_be_bytes().to_vec()));
+        }
+        worker.is_some()
+    }
+}
 
 /// A request to run a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,14 +148,15 @@ impl Queue {
         body.push(&invocation, &payload);
         let body = body.finish();
         let client = Client::connect_any(&self.inner.layout.run(), self.inner.options.store);
-        match client.and_then(|client| client.map(|client| entrust(client, body.clone())).transpose()) {
+        let ended = match client.and_then(|client| client.map(|client| entrust(client, body.clone())).transpose()) {
             Ok(Some(mut client)) => {
                 observe(Waiting::Accepted(id));
                 client.wait(observe).map_err(|error| left(id, error))
             }
             Ok(None) | Err(QueueError::Unavailable(_)) => self.inner.run_here(id, body, observe),
             Err(error) => Err(error),
-        }
+        };
+        ended.map(|completion| self.inner.explain_end(completion))
     }
 }
 
@@ -232,8 +266,10 @@ impl Inner {
             grace_ms: EMBEDDED_GRACE_MS,
         };
         let worker = EmbeddedWorker::start(config, self.options.on_signals).map_err(QueueError::from_worker)?;
-        worker.send(Frame::new(Kind::Enqueue, 1, body));
+        self.here.add(id, worker.sender());
+        worker.send(Frame::new(Kind::Enqueue, ENQUEUE, body));
         let ended = wait_for_end(&worker, id, observe);
+        self.here.remove(id);
         let stopped = worker.stop();
         match (ended, stopped) {
             (Ok(completion), _) => Ok(completion),
@@ -251,6 +287,8 @@ fn wait_for_end(
     while let Some(frame) = worker.next_answer() {
         match frame.kind {
             Kind::Figures => {}
+            // Whoever cancelled sees it in how the invocation ends.
+            _ if frame.request == CANCEL => {}
             Kind::Ack => observe(Waiting::Accepted(id)),
             Kind::Attempt => observe(Waiting::Failed(failed_attempt(&frame)?)),
             _ => return completion(&frame),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use wasmq_core::invocation::MetadataError;
 use wasmq_core::settings::SettingsError;
-use wasmq_core::{InvocationId, Timestamp};
+use wasmq_core::{Digest, InvocationId, Timestamp};
 
 use crate::dlq::DlqError;
 use crate::journal::JournalError;
 use crate::registry::{RegistryError, Unresolved};
 use crate::runtime::Rejection;
 use crate::store::StoreKind;
+use crate::symbols::SymbolsRefused;
 use crate::worker::WorkerError;
 
 /// Why a call failed.
@@ -43,6 +44,28 @@ pub enum QueueError {
     /// The component cannot be compiled or instantiated.
     #[error("the component cannot be prepared to run: {0}")]
     Prepare(String),
+    /// No component begins like that.
+    #[error("no component {text} is in the store")]
+    UnknownComponent {
+        /// What was asked for.
+        text: String,
+        /// What may have been meant: as much of it as was given.
+        close: Vec<String>,
+    },
+    /// More than one component begins like that.
+    #[error("{text} is the beginning of {} components", components.len())]
+    AmbiguousComponent {
+        /// What was asked for.
+        text: String,
+        /// Those that it may mean.
+        components: Vec<Digest>,
+    },
+    /// The file is no use as symbols of the component.
+    #[error(transparent)]
+    SymbolsRefused(#[from] SymbolsRefused),
+    /// No symbols were added for the component.
+    #[error("no symbols were added for {0}")]
+    NoSymbols(Digest),
     /// A setting is outside its range.
     #[error(transparent)]
     Settings(#[from] SettingsError),

@@ -217,7 +217,7 @@ impl Queue {
             return Ok(Shown::Live(Box::new(inner.live(live, clock::now(), &inner.broken()))));
         }
         match inner.dlq.get(id)? {
-            Some(dead) => Ok(Shown::Dead(Box::new(dead))),
+            Some(dead) => Ok(Shown::Dead(Box::new(inner.explain_dead(dead)))),
             None => Err(QueueError::UnknownId(id.to_string())),
         }
     }
@@ -234,6 +234,9 @@ impl Queue {
             Err(_) if inner.options.store == StoreKind::None => return Err(QueueError::NotAnId(id.to_owned())),
             Err(_) => inner.find_id(id)?,
         };
+        if inner.here.cancel(id) {
+            return Ok(id);
+        }
         let mut clients = Client::connect_all(&inner.layout.run(), inner.options.store)?;
         for client in &mut clients {
             if client.cancel(id)? {

@@ -44,6 +44,7 @@ mod retry;
 mod store_check;
 #[cfg(test)]
 mod store_check_tests;
+mod symbols;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -57,19 +58,21 @@ use wasmq_wal::disk::{Disk, EntryKind, RealDisk};
 pub use crate::dlq::{Counts as DeadCounts, Group};
 pub use crate::journal::Counts as LiveCounts;
 pub use crate::registry::{Task, Unresolved, Version};
-pub use crate::runtime::{Inspection, MAX_COMPONENT_BYTES, Rejection, Shape, inspect};
+pub use crate::runtime::{Accepted, Inspection, MAX_COMPONENT_BYTES, Need, Rejection, Shape, accept, inspect};
 pub use crate::store::{Fsync, StoreKind};
 pub use crate::supervisor::{ServerFigures, WorkerStatus};
+pub use crate::symbols::{Contents as SymbolContents, MAX_SYMBOLS_BYTES, SymbolsRefused};
 pub use crate::worker::{Completion, FailedAttempt};
 pub use dead::{DeadEntry, DeadIter, DeadTasks, DeleteReport, Selection};
 pub use deploy::{DeployRequest, Deployment};
 pub use enqueue::{NewInvocation, Waiting};
 pub use error::QueueError;
 pub use live::{Live, LiveFilter, LivePhase, Shown, Status};
-pub use once::{OnceRequest, run_once};
+pub use once::{OnceRequest, Repeated, run_once, run_repeatedly};
 pub use place::NetworkDisk;
 pub use retry::{Component, Refused, Retried, RetryReport};
 pub use store_check::{Check, Effect, Finding, Mended, Place, Repair, repair_store, verify_store};
+pub use symbols::{AddedSymbols, ComponentName, Explained, KeptSymbols};
 pub use watch::Watch;
 
 use crate::dlq::{DeadTaskStore, DiskDlq, NoDlq};
@@ -124,6 +127,8 @@ pub(super) struct Inner {
     pub(super) dlq: Arc<dyn DeadTaskStore>,
     outside: outside::Outside,
     clients: client::Pool,
+    /// What runs inside this process.
+    here: enqueue::Here,
     made_directories: AtomicBool,
     place: std::sync::OnceLock<Location>,
     pub(super) compiler: std::sync::OnceLock<crate::runtime::Runtime>,
@@ -150,7 +155,7 @@ impl Queue {
         };
         let outside = outside::Outside::new(Arc::clone(&disk), layout.journal());
         let (clients, made_directories) = (client::Pool::default(), AtomicBool::new(false));
-        let (place, compiler) = Default::default();
+        let (place, compiler, here) = Default::default();
         Ok(Self {
             inner: Arc::new(Inner {
                 options,
@@ -160,6 +165,7 @@ impl Queue {
                 dlq,
                 outside,
                 clients,
+                here,
                 made_directories,
                 place,
                 compiler,

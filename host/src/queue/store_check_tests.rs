@@ -16,6 +16,7 @@ use crate::journal;
 const DATA: &str = "/data";
 const DLQ: &str = "/data/dlq/dead-tasks-v1.jsonl";
 const TASKS: &str = "/data/tasks-v1.json";
+const SYMBOLS: &str = "/data/symbols/sha256";
 
 fn shared(disk: &SimDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
@@ -104,7 +105,14 @@ fn damaged() -> SimDisk {
     put(&disk, Path::new("/data/dlq/dead-tasks-v1.jsonl.tmp"), b"left");
     put(&disk, Path::new("/data/tasks-v1.json.tmp-7-7"), b"left");
     put(&disk, &segment(2, 1).with_extension("log.damaged-64.tmp"), b"left");
+    disk.create_dir_all(Path::new(SYMBOLS)).unwrap();
+    put(&disk, &symbols(7), b"no symbols");
+    put(&disk, &symbols(8).with_extension("wasm.tmp-7-7"), b"left");
     disk
+}
+
+fn symbols(component: u8) -> PathBuf {
+    Path::new(SYMBOLS).join(format!("{}.wasm", wasmq_core::Digest::new([component; 32]).hex()))
 }
 
 /// What is served: live ids, dead tasks, deployed tasks.
@@ -174,13 +182,14 @@ fn every_damage_is_found_with_its_file_and_place_and_finding_changes_nothing() {
         .map(|finding| format!("{} {}", finding.path.file_name().unwrap().to_string_lossy(), finding.place))
         .collect();
     let name = |log| segment_file_name(log_id(log), 1);
-    assert_eq!(needs_action.len(), 5, "{check:#?}");
+    assert_eq!(needs_action.len(), 6, "{check:#?}");
     assert!(needs_action[0].starts_with("tasks-v1.json "), "{needs_action:?}");
-    assert!(needs_action[1].starts_with("dead-tasks-v1.jsonl line 2, offset "), "{needs_action:?}");
-    assert!(needs_action[2].starts_with("dead-tasks-v1.jsonl offset "), "{needs_action:?}");
-    assert!(needs_action[3].starts_with(&format!("{} offset ", name(2))), "{needs_action:?}");
-    assert!(needs_action[4].starts_with(&format!("{} offset ", name(3))), "{needs_action:?}");
-    assert_eq!(check.findings.iter().filter(|finding| finding.what.contains("leftover")).count(), 3);
+    assert!(needs_action[1].starts_with("0707070707"), "{needs_action:?}");
+    assert!(needs_action[2].starts_with("dead-tasks-v1.jsonl line 2, offset "), "{needs_action:?}");
+    assert!(needs_action[3].starts_with("dead-tasks-v1.jsonl offset "), "{needs_action:?}");
+    assert!(needs_action[4].starts_with(&format!("{} offset ", name(2))), "{needs_action:?}");
+    assert!(needs_action[5].starts_with(&format!("{} offset ", name(3))), "{needs_action:?}");
+    assert_eq!(check.findings.iter().filter(|finding| finding.what.contains("leftover")).count(), 4);
 }
 
 #[test]
@@ -195,7 +204,7 @@ fn a_repair_serves_the_rest_keeps_the_evidence_and_does_nothing_the_second_time(
     assert_eq!(served(&disk), before);
     assert_eq!((before.0.len(), before.1.len(), before.2), (6, 2, 1));
     let evidence = evidence(&disk);
-    for kept in [&lost[..], &tasks, b"half a record", b"half a line"] {
+    for kept in [&lost[..], &tasks, b"half a record", b"half a line", b"no symbols"] {
         assert!(evidence.iter().any(|bytes| bytes.windows(kept.len()).any(|window| window == kept)));
     }
     let first = files(&disk, Path::new(DATA));
@@ -311,16 +320,37 @@ fn directories_in_the_places_of_files_are_moved_aside_and_the_rest_is_served() {
         "/data/dlq/dead-tasks.lock".into(),
         "/data/journal/reserve".into(),
         segment(2, 1),
+        symbols(7),
         Path::new("/data/journal").join(wasmq_wal::lock_file_name(log_id(1))),
     ] {
         let _ = disk.remove(&path);
         disk.create_dir_all(&path).unwrap();
     }
     let found = verify(&disk).findings.into_iter().filter(|finding| finding.effect.needs_action()).count();
-    assert_eq!(found, 7);
+    assert_eq!(found, 8);
     let repaired = repair(&disk);
     assert!(repaired.failures.is_empty() && repaired.left.is_sound(), "{repaired:#?}");
     let (live, dead, tasks) = served(&disk);
     assert_eq!((live.len(), dead.len(), tasks), (3, 0, 1));
     assert_eq!(repair(&disk).done, []);
+}
+
+#[test]
+fn what_lies_among_the_symbols_and_is_none_is_named_and_does_no_harm() {
+    let disk = sound();
+    disk.create_dir_all(Path::new(SYMBOLS)).unwrap();
+    for strange in ["/data/symbols/notes.txt", "/data/symbols/sha256/notes.txt"] {
+        put(&disk, Path::new(strange), b"mine");
+        let check = verify(&disk);
+        let found = check.findings.iter().find(|finding| finding.path == Path::new(strange)).unwrap();
+        assert_eq!(found.effect, Effect::Harmless);
+    }
+    let queue = open(&disk).unwrap();
+    queue.inner.registry.store_symbols(b"of a component that is gone", &wasmq_core::Digest::new([9; 32])).unwrap();
+    let check = verify(&disk);
+    assert!(check.is_sound(), "{check:#?}");
+    let finding = check.findings.iter().find(|finding| finding.path == symbols(9)).unwrap();
+    assert!(finding.what.contains("a component that is not there"), "{finding:?}");
+    repair(&disk);
+    assert_eq!(verify(&disk), check, "a repair leaves it");
 }

@@ -30,7 +30,8 @@ pub(super) fn deploy(queue: &Queue, component: &[u8]) -> Digest {
     let registry = &queue.inner.registry;
     let digest = digest_of(component);
     registry.store_component(component, &digest).unwrap();
-    let version = NewVersion { digest, settings: Settings::default(), label: None, shape: "typed".to_owned() };
+    let version =
+        NewVersion { digest, settings: Settings::default(), label: None, shape: "typed".to_owned(), module: None };
     registry.deploy(&"resize".parse().unwrap(), version, true, Timestamp(3)).unwrap();
     digest
 }

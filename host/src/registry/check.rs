@@ -16,6 +16,7 @@ use wasmq_wal::disk::{DirEntry, Disk, EntryKind, OpenMode, Wait, is_temporary_of
 use super::components::{self, digest_of};
 use super::error::RegistryError;
 use super::state::State;
+use super::symbols;
 use super::{COPY_NAME, FILE_NAME, LOCK_NAME, Registry, is_file_or_copy, refuse_other_formats};
 use crate::findings::{
     Check, Effect, Finding, Mended, Place, REPAIR, clear_place, is_no_file, is_set_aside, move_aside,
@@ -41,6 +42,7 @@ fn look(disk: &Arc<dyn Disk>, data_dir: &Path) -> Check {
     let registry = Registry::unchecked(Arc::clone(disk), data_dir);
     let used = files(&registry, &mut check);
     stored_components(&registry, &used, &mut check);
+    stored_symbols(&registry, &mut check);
     check
 }
 
@@ -175,6 +177,58 @@ fn component(disk: &dyn Disk, path: &Path, digest: &Digest, is_used: bool, check
     }
 }
 
+/// Reads all symbols. What they describe is in the component files, which have findings of their own.
+fn stored_symbols(registry: &Registry, check: &mut Check) {
+    let (disk, dir) = (registry.disk.as_ref(), symbols::dir_of(&registry.data_dir));
+    let parent = dir.parent().unwrap_or(&dir);
+    for entry in check.entries(disk, parent) {
+        if dir.file_name() != Some(entry.name.as_os_str()) {
+            let what = "it holds no symbols by its name";
+            check.add(Finding::new(&parent.join(&entry.name), Effect::Harmless, what, "nothing"));
+        }
+    }
+    for entry in check.entries(disk, &dir) {
+        let (name, path) = (entry.name.to_string_lossy(), dir.join(&entry.name));
+        match components::digest_in(&name) {
+            Some(digest) => symbols_of(registry, &path, &digest, check),
+            None if is_temporary_of(&name, components::is_file_name) => check.add(Finding::leftover(&path)),
+            None if is_set_aside(&name) => check.add(Finding::set_aside(&path)),
+            None => check.add(Finding::new(&path, Effect::Harmless, "it holds no symbols by its name", "nothing")),
+        }
+    }
+}
+
+fn symbols_of(registry: &Registry, path: &Path, digest: &Digest, check: &mut Check) {
+    check.files += 1;
+    match symbols::load(registry.disk.as_ref(), path, digest) {
+        Ok(Some(_)) => check.records += 1,
+        Ok(None) => {}
+        Err(RegistryError::SymbolsDamaged { .. }) => {
+            let todo = format!("{REPAIR}, then add the symbols again");
+            check.add(Finding::new(path, Effect::Lost, "these symbols are not what was written", todo));
+        }
+        Err(error) => check.add(Finding::unreadable(path, error)),
+    }
+    let component = components::path_of(&registry.data_dir, digest);
+    if matches!(registry.disk.stat(&component), Ok(None)) {
+        let what = "they are symbols of a component that is not there";
+        check.add(Finding::new(path, Effect::Harmless, what, "nothing"));
+    }
+}
+
+/// Moves damaged symbols aside, so that others can be added.
+fn mend_symbols(registry: &Registry, done: &mut Vec<Mended>) -> Result<(), RegistryError> {
+    let (disk, dir) = (registry.disk.as_ref(), symbols::dir_of(&registry.data_dir));
+    for digest in symbols::all(disk, &registry.data_dir).unwrap_or_default() {
+        let path = symbols::path_of(&registry.data_dir, &digest);
+        if matches!(symbols::load(disk, &path, &digest), Err(RegistryError::SymbolsDamaged { .. })) {
+            let target = move_aside(disk, &path).map_err(RegistryError::io("setting aside", &dir))?;
+            done.push(Mended::new(&path, format!("the damaged symbols were moved to {}", target.display())));
+        }
+    }
+    Ok(())
+}
+
 /// Puts the copy back in place of a damaged file, renews a damaged copy, and clears the places of files.
 ///
 /// # Errors
@@ -208,11 +262,11 @@ pub fn mend(disk: &Arc<dyn Disk>, data_dir: &Path, done: &mut Vec<Mended>) -> Re
             clear_place(disk.as_ref(), &path, done).map_err(RegistryError::io("clearing", &path))?;
         }
     }
-    Ok(())
+    mend_symbols(&registry, done)
 }
 
 fn leftovers(disk: &Arc<dyn Disk>, data_dir: &Path) -> Vec<std::path::PathBuf> {
-    let dirs = [data_dir.to_owned(), components::dir_of(data_dir)];
+    let dirs = [data_dir.to_owned(), components::dir_of(data_dir), symbols::dir_of(data_dir)];
     let is_ours = |name: &str| is_file_or_copy(name) || components::is_file_name(name);
     let all = dirs.iter().flat_map(|dir| {
         let entries = disk.list(dir).unwrap_or_default();

@@ -39,6 +39,17 @@ pub(super) fn digest_in(name: &str) -> Option<Digest> {
     format!("sha256:{}", name.strip_suffix(".wasm")?).parse().ok()
 }
 
+/// The digests that the names in a directory say, in order; none where there is no directory.
+pub(super) fn digests_in(disk: &dyn Disk, dir: &Path) -> Result<Vec<Digest>, RegistryError> {
+    let entries = match disk.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(RegistryError::io("listing", dir))?,
+    };
+    let mut digests: Vec<_> = entries.iter().filter_map(|entry| digest_in(&entry.name.to_string_lossy())).collect();
+    digests.sort_unstable();
+    Ok(digests)
+}
+
 /// Stores a component durably. One that is there is verified, and repaired when it is damaged.
 /// Returns whether it was written.
 pub(super) fn store(disk: &dyn Disk, path: &Path, bytes: &[u8], digest: &Digest) -> Result<bool, RegistryError> {

@@ -105,6 +105,14 @@ pub enum RegistryError {
         /// Where it is.
         path: PathBuf,
     },
+    /// Symbols have other bytes than were written.
+    #[error("the symbols of {digest} at {path} are damaged: add them again, or remove them with `wasmq symbols remove`", path = path.display())]
+    SymbolsDamaged {
+        /// The component that they are of.
+        digest: Digest,
+        /// Where they are.
+        path: PathBuf,
+    },
     /// There is no such task or version.
     #[error(transparent)]
     Unresolved(#[from] Unresolved),

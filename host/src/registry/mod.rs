@@ -1,7 +1,7 @@
 //! The registry: which tasks are deployed, in which versions, with which settings and components.
 //!
 //! `data/tasks-v1.json` holds names, versions and settings; `data/components/sha256/` the
-//! components. [`Registry`] is a handle of both; [`Tasks`] is what was deployed at one moment.
+//! components; `data/symbols/sha256/` what was added later to explain their backtraces. [`Registry`] is a handle of both; [`Tasks`] is what was deployed at one moment.
 //!
 //! Invariants:
 //! - the file is replaced atomically under `data/tasks.lock`, so a reader or a crash sees the old
@@ -21,6 +21,7 @@ mod components;
 mod error;
 mod file;
 mod state;
+mod symbols;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -148,6 +149,48 @@ impl Registry {
         components::load(&*self.disk, &self.component_path(digest), digest)
     }
 
+    /// The components whose files are there, deployed or not, in order.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn components(&self) -> Result<Vec<Digest>, RegistryError> {
+        components::digests_in(&*self.disk, &components::dir_of(&self.data_dir))
+    }
+
+    /// Keeps symbols of a component durably, in place of those that are there. Returns whether there were any.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn store_symbols(&self, bytes: &[u8], digest: &Digest) -> Result<bool, RegistryError> {
+        let _lock = self.lock()?;
+        symbols::store(&*self.disk, &symbols::path_of(&self.data_dir, digest), bytes, digest)
+    }
+
+    /// The symbols of a component, verified; none when none were added.
+    ///
+    /// # Errors
+    /// They are damaged, or the disk fails.
+    pub fn load_symbols(&self, digest: &Digest) -> Result<Option<Vec<u8>>, RegistryError> {
+        symbols::load(&*self.disk, &symbols::path_of(&self.data_dir, digest), digest)
+    }
+
+    /// Removes the symbols of a component durably, damaged or not. Returns whether there were any.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn remove_symbols(&self, digest: &Digest) -> Result<bool, RegistryError> {
+        let _lock = self.lock()?;
+        symbols::remove(&*self.disk, &symbols::path_of(&self.data_dir, digest))
+    }
+
+    /// The components that have symbols, in order.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn with_symbols(&self) -> Result<Vec<Digest>, RegistryError> {
+        symbols::all(&*self.disk, &self.data_dir)
+    }
+
     /// Deploys a component that has been stored as a version of a task. The same component with the
     /// same settings is no new version, but gets the label and becomes current as asked.
     ///
@@ -211,9 +254,10 @@ impl Registry {
 
     /// Removes what writers left that died. All of them hold the lock, as the caller does.
     fn sweep(&self) {
-        let components = components::dir_of(&self.data_dir);
+        let (components, symbols) = (components::dir_of(&self.data_dir), symbols::dir_of(&self.data_dir));
         let swept = sweep_temporaries(&*self.disk, &self.data_dir, is_file_or_copy)
-            .and_then(|_| sweep_temporaries(&*self.disk, &components, components::is_file_name));
+            .and_then(|_| sweep_temporaries(&*self.disk, &components, components::is_file_name))
+            .and_then(|_| sweep_temporaries(&*self.disk, &symbols, components::is_file_name));
         if let Err(error) = swept {
             tracing::warn!(dir = %self.data_dir.display(), %error, "leftovers of an interrupted deploy could not be removed");
         }

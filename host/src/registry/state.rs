@@ -23,6 +23,8 @@ pub struct NewVersion {
     pub label: Option<Label>,
     /// Which kind of component it is, in the words of the runtime.
     pub shape: String,
+    /// The core module that it was made of, if it was.
+    pub module: Option<Digest>,
 }
 
 /// What came of a deploy.
@@ -67,12 +69,15 @@ impl State {
         let empty = || Task { name: name.clone(), current: None, versions: Vec::new() };
         let task = self.tasks.entry(name.clone()).or_insert_with(empty);
         let current_before = task.current;
-        let same = |version: &&Version| version.digest == new.digest && version.settings == new.settings;
+        // A later adapter makes another component of the same module; that is no reason for a version.
+        let file = new.module.as_ref().unwrap_or(&new.digest);
+        let same = |version: &&Version| version.is_of(file) && version.settings == new.settings;
         let known = task.versions.iter().rev().find(same).map(|version| version.number);
         let number = known.unwrap_or_else(|| task.versions.last().map_or(first, |last| last.number.next()));
         if known.is_none() {
-            let NewVersion { digest, settings, shape, .. } = new;
-            task.versions.push(Version { number, digest, label: None, settings, deployed_at: now, size_bytes, shape });
+            let NewVersion { digest, settings, shape, module, .. } = new;
+            let (label, deployed_at) = (None, now);
+            task.versions.push(Version { number, digest, label, settings, deployed_at, size_bytes, shape, module });
             self.removed.remove(name);
         }
         if let Some(label) = new.label {

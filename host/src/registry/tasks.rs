@@ -35,6 +35,17 @@ pub struct Version {
     pub size_bytes: u64,
     /// Which kind of component it is, in the words of the runtime.
     pub shape: String,
+    /// The core module that its component was made of, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<Digest>,
+}
+
+impl Version {
+    /// Whether it was deployed from a file: the component itself, or the core module it was made of.
+    #[must_use]
+    pub fn is_of(&self, file: &Digest) -> bool {
+        self.digest == *file || self.module.as_ref() == Some(file)
+    }
 }
 
 /// A task with its versions.
@@ -103,8 +114,12 @@ impl Task {
             return Err(not_a_choice(text));
         }
         let digits = digits.to_ascii_lowercase();
-        let found: Vec<&Version> =
-            self.versions.iter().filter(|version| version.digest.hex().starts_with(&digits)).collect();
+        let is_meant = |digest: &Digest| digest.hex().starts_with(&digits);
+        let found: Vec<&Version> = self
+            .versions
+            .iter()
+            .filter(|version| is_meant(&version.digest) || version.module.as_ref().is_some_and(is_meant))
+            .collect();
         let Some(last) = found.last() else { return Err(self.no_digest(text.to_owned())) };
         if found.iter().all(|version| version.digest == last.digest) {
             return Ok(last);

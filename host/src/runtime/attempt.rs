@@ -4,13 +4,14 @@
 //! deadline wherever it is, in its start functions too. A completed attempt pays for nothing that
 //! only a failure needs.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::Instant;
-use wasmq_core::report::{FailureReport, Usage};
+use wasmq_core::report::{FailureReport, Said, Usage};
 use wasmq_core::{AttemptReport, InvocationId, Millis, Settings, Verdict};
 use wasmtime::{PoolConcurrencyLimitError, Store, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
@@ -67,6 +68,8 @@ pub(crate) struct Input<'a> {
     pub payload: &'a [u8],
     /// The number of this attempt, from 1.
     pub attempt: u32,
+    /// The arguments of a command, behind its name.
+    pub args: &'a [String],
     /// What it may use.
     pub limits: Limits,
     /// A flag that the guest can ask for.
@@ -182,14 +185,25 @@ impl Runtime {
     }
 }
 
+/// The facts of an invocation as a command sees them.
 fn command(input: &Input<'_>) -> Command {
-    let environment = vec![
-        ("WASMQ_ID".to_owned(), input.facts.id.to_string()),
-        ("WASMQ_TASK".to_owned(), input.facts.task.to_owned()),
-        ("WASMQ_ATTEMPT".to_owned(), input.attempt.to_string()),
+    let facts = &input.facts;
+    let metadata: BTreeMap<&str, &str> =
+        facts.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let environment = [
+        ("WASMQ_ID", facts.id.to_string()),
+        ("WASMQ_TASK", facts.task.to_owned()),
+        ("WASMQ_ATTEMPT", input.attempt.to_string()),
+        ("WASMQ_MAX_ATTEMPTS", facts.max_attempts.to_string()),
+        ("WASMQ_REPLAYS", facts.replays.to_string()),
+        ("WASMQ_ENQUEUED_AT_MS", facts.enqueued_at_ms.to_string()),
+        ("WASMQ_METADATA", serde_json::to_string(&metadata).unwrap_or_default()),
     ];
+    let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    // Programs expect their own name in front and some fail without it.
+    let arguments = std::iter::once("task").chain(input.args.iter().map(String::as_str)).map(str::to_owned).collect();
     let output_bytes = usize::try_from(input.limits.output_bytes).unwrap_or(usize::MAX);
-    Command { environment, stdin: MemoryInputPipe::new(input.payload.to_vec()), output_bytes }
+    Command { arguments, environment, stdin: MemoryInputPipe::new(input.payload.to_vec()), output_bytes }
 }
 
 async fn call(prepared: &Prepared, store: &mut Store<State>, input: &Input<'_>) -> Ended {
@@ -251,12 +265,20 @@ fn report(ended: Ended, mut state: State, usage: Usage, limits: &Limits) -> Atte
         other => other,
     };
     let (verdict, failure): (Verdict, FailureReport) = failure::explain(ended, state, limits);
-    AttemptReport { verdict, output: Vec::new(), failure: Some(Box::new(failure)), usage, follow_ups: Vec::new() }
+    let failure = Some(Box::new(failure));
+    AttemptReport { verdict, output: Vec::new(), failure, usage, follow_ups: Vec::new(), said: None }
 }
 
 fn completed(output: Vec<u8>, state: &mut State, usage: Usage) -> AttemptReport {
     let follow_ups = std::mem::take(&mut state.follow_ups);
-    AttemptReport { verdict: Verdict::Completed, output, failure: None, usage, follow_ups }
+    AttemptReport { verdict: Verdict::Completed, output, failure: None, usage, follow_ups, said: said(state) }
+}
+
+/// What a completed attempt said; one that was silent pays nothing for it.
+fn said(state: &mut State) -> Option<Box<Said>> {
+    let log = std::mem::take(&mut state.log).into_lines();
+    let is_silent = log.is_empty() && state.stderr.is_none();
+    (!is_silent).then(|| Box::new(Said { stderr: state.stderr_tail(), log }))
 }
 
 fn micros(duration: Duration) -> u64 {

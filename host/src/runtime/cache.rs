@@ -39,7 +39,9 @@ const UNFINISHED: (&str, Duration) = (".compiling-", Duration::from_hours(24));
 /// The precompiled components that one kind of engine can load.
 #[derive(Debug)]
 pub(super) struct Cache {
+    root: PathBuf,
     dir: PathBuf,
+    keep_for: Option<Duration>,
 }
 
 /// Why a file in the cache cannot be used.
@@ -56,8 +58,10 @@ pub(super) enum Unusable {
 }
 
 impl Cache {
-    pub(super) fn new(root: &Path, engine_key: &str) -> Self {
-        Self { dir: root.join(engine_key) }
+    /// With a time to keep, files that are older are removed when another is written, those of other engines
+    /// too.
+    pub(super) fn new(root: &Path, engine_key: &str, keep_for: Option<Duration>) -> Self {
+        Self { root: root.to_owned(), dir: root.join(engine_key), keep_for }
     }
 
     fn path(&self, digest: Digest) -> PathBuf {
@@ -84,6 +88,9 @@ impl Cache {
             .serialize()
             .map_err(io::Error::other)
             .and_then(|image| write_file(&self.dir, &path, digest, &image));
+        if let (Ok(now), Some(keep_for)) = (&stored, self.keep_for) {
+            sweep_old(&self.root, *now, keep_for);
+        }
         if let Err(error) = stored {
             tracing::warn!(path = %path.display(), %error, "cannot keep the precompiled component; it will be compiled again next time");
         }
@@ -100,7 +107,8 @@ fn trailer(image_bytes: u64, component: Digest, mut hash: Sha256) -> Vec<u8> {
     fields
 }
 
-fn write_file(dir: &Path, path: &Path, digest: Digest, image: &[u8]) -> io::Result<()> {
+/// Writes a file and says when, by the clock of the disk.
+fn write_file(dir: &Path, path: &Path, digest: Digest, image: &[u8]) -> io::Result<SystemTime> {
     std::fs::create_dir_all(dir)?;
     let mut file = tempfile::Builder::new().prefix(UNFINISHED.0).tempfile_in(dir)?;
     file.write_all(image)?;
@@ -108,7 +116,20 @@ fn write_file(dir: &Path, path: &Path, digest: Digest, image: &[u8]) -> io::Resu
     file.as_file().sync_all()?;
     let written = file.persist(path).map_err(|error| error.error)?.metadata()?.modified()?;
     sweep(dir, written);
-    Ok(())
+    Ok(written)
+}
+
+/// The files of all engines that are older than this.
+#[allow(clippy::disallowed_methods)] // As for `load_file`.
+fn sweep_old(root: &Path, now: SystemTime, keep_for: Duration) {
+    let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    for entry in entries(root).flat_map(|engine| entries(&engine.path())) {
+        let modified = entry.metadata().and_then(|found| found.modified());
+        let is_old = modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > keep_for));
+        if is_old && entry.path().extension().is_some_and(|extension| extension == "cwasm") {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Removes what processes left that died while they wrote. There is no lock, but none writes for a day.

@@ -85,6 +85,7 @@ fn pool(max_concurrent: u32, page_map_scan: bool) -> PoolingAllocationConfig {
         .total_memories(concurrent.saturating_mul(2).max(MEMORIES_PER_COMPONENT))
         .total_tables(concurrent.saturating_mul(4).max(TABLES_PER_COMPONENT))
         .total_stacks(concurrent)
+        .total_gc_heaps(concurrent)
         .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT)
         .max_memories_per_component(MEMORIES_PER_COMPONENT)
         .max_tables_per_component(TABLES_PER_COMPONENT)

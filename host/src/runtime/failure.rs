@@ -149,15 +149,25 @@ fn overrule(mut finding: Finding, state: &State) -> Finding {
 }
 
 /// What the guest wrote to stderr before it died, as one sentence: the exception of a Python
-/// traceback, a Rust panic with its message, otherwise the last line that says something (that of a
-/// JavaScript error ends with what went wrong).
+/// traceback, the line in front of the stack of another language, a Rust panic with its message, otherwise the
+/// last line that says something.
 fn last_words(state: &State) -> Option<String> {
     let tail = state.stderr_tail();
     let text = String::from_utf8_lossy(&tail.bytes.0);
     let says_something = |line: &&str| !line.is_empty() && !line.starts_with("note: run with `RUST_BACKTRACE");
     let lines = || text.lines().map(str::trim_end).filter(says_something);
     // An interpreter written in Rust panics after the exception, so the exception comes first.
-    exception(lines()).or_else(|| panic_message(lines())).or_else(|| lines().next_back().map(str::to_owned))
+    exception(lines())
+        .or_else(|| uncaught(lines()))
+        .or_else(|| panic_message(lines()))
+        .or_else(|| lines().next_back().map(str::to_owned))
+}
+
+/// How other languages begin the line in front of a stack: JavaScript, Go.
+const UNCAUGHT: [&str; 3] = ["Uncaught ", "panic: ", "fatal error: "];
+
+fn uncaught<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<String> {
+    lines.find(|line| UNCAUGHT.iter().any(|prefix| line.starts_with(prefix))).map(str::to_owned)
 }
 
 /// The first line behind the last traceback that is not indented.

@@ -3,16 +3,15 @@
 //! Invariants: any bytes at all give an answer, never a panic; a refusal is one sentence that says
 //! what is wrong and what to do. A component that passes is valid wasm, has an entry point, and
 //! imports only interfaces that `linker.rs` offers. Exports that are not known are normal and ignored.
-//!
-//! Deliberately absent: turning a core module into a component; whoever deploys does that and
-//! inspects the result.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use wasmparser::{Encoding, KnownCustom, Parser, Payload, Validator, WasmFeatures};
+use wasmparser::{KnownCustom, Parser, Payload, Validator, WasmFeatures};
 use wasmq_core::Digest;
 
-use super::linker::OFFERED;
+use super::adapt::{self, CoreModule};
+use super::offered::OFFERED;
 use super::prepare::digest_of;
 
 /// The largest component, in bytes.
@@ -39,18 +38,22 @@ impl std::fmt::Display for Shape {
     }
 }
 
-/// What a component is.
+/// What a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
-    /// Its entry point.
-    pub shape: Shape,
-    /// The names of what it imports, with versions, in the order of the file.
+    /// The entry point of its component; of a file that is refused, the one it seems to have.
+    pub shape: Option<Shape>,
+    /// Whether it is a core module, which is turned into a component.
+    pub is_core_module: bool,
+    /// The names of what its component imports, with versions, in the order of the file.
     pub imports: Vec<String>,
-    /// The names of what it exports, with versions, in the order of the file.
+    /// The names of what its component exports, with versions, in the order of the file.
     pub exports: Vec<String>,
-    /// Its size in bytes.
+    /// What it can ask for that has to be granted.
+    pub needs: Vec<Need>,
+    /// The size of the file, in bytes.
     pub size_bytes: u64,
-    /// Its digest.
+    /// The digest of the file.
     pub digest: Digest,
     /// The version of the WIT package it was checked against.
     pub wit_version: &'static str,
@@ -62,6 +65,37 @@ pub struct Inspection {
     pub languages: Vec<String>,
     /// The tools that made it, as `name version`, where they left a note.
     pub producers: Vec<String>,
+}
+
+/// Something that a task gets only when it was granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// Opening files.
+    Files,
+    /// Sockets and the resolution of names.
+    Network,
+}
+
+impl std::fmt::Display for Need {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Files => "files",
+            Self::Network => "network",
+        })
+    }
+}
+
+/// A file that can be deployed.
+#[derive(Debug)]
+pub struct Accepted<'a> {
+    /// The component: the file itself, or what was made of a core module.
+    pub component: Cow<'a, [u8]>,
+    /// The digest of the component.
+    pub digest: Digest,
+    /// Its entry point.
+    pub shape: Shape,
+    /// The digest of the core module it was made of.
+    pub module: Option<Digest>,
 }
 
 /// Why a file is not a task.
@@ -96,57 +130,107 @@ pub enum Rejection {
         /// Where, in bytes from the start of the file.
         offset: u64,
     },
-    /// A core module.
-    #[error("{}", core_module_sentence(*.wasip1_command))]
-    CoreModule {
-        /// Whether it is a command for wasip1, which can be turned into a component as it is.
-        wasip1_command: bool,
+    /// A core module of before wasip1.
+    #[error(
+        "the core module was built for wasi_unstable, which wasip1 replaced in 2020; build it with a newer toolchain"
+    )]
+    BeforeWasip1,
+    /// A core module for another host.
+    #[error(
+        "the core module imports what only another host has: {}; build it for wasm32-wasip1 or as a component", listed(.imports)
+    )]
+    ForeignImports {
+        /// All of them, as `module.name`.
+        imports: Vec<String>,
+    },
+    /// A core module without an entry point.
+    #[error(
+        "the core module has no main function (no export _start); build it as a program for wasm32-wasip1, or as a component with the handler of the wasmq:task world"
+    )]
+    NoStart,
+    /// A core module that the encoder refuses.
+    #[error("the core module cannot be turned into a component: {reason}")]
+    NotAdaptable {
+        /// The encoder's sentence.
+        reason: String,
     },
     /// A component without an entry point.
     #[error(
         "the component exports neither wasmq:task/handler@0.1.0 nor wasi:cli/run@0.2.x; export the handler of the wasmq:task world, or build a command with a main function"
     )]
     NoEntryPoint,
-    /// A handler of another version.
+    /// A handler of a version that this host does not run.
     #[error(
-        "the component exports {found}, but this host speaks wasmq:task@{expected}; build it against the wit of this host or use a host that speaks its version"
+        "the component exports {found}, but this host runs wasmq:task@{expected}; {}", other_version(*.is_newer)
     )]
     OtherVersion {
         /// The name it exports.
         found: String,
-        /// The version of this host.
-        expected: &'static str,
+        /// The versions that this host runs.
+        expected: String,
+        /// Whether a later host may run it.
+        is_newer: bool,
     },
     /// Imports nobody answers.
-    #[error("the component imports what this host does not offer: {}; build it without", .imports.join(", "))]
+    #[error("the component imports what this host does not offer: {}; build it without", listed(.imports))]
     MissingImports {
         /// All of them.
         imports: Vec<String>,
     },
 }
 
-const fn core_module_sentence(wasip1_command: bool) -> &'static str {
-    if wasip1_command {
-        "this is a core module for wasm32-wasip1 and not a component; build for wasm32-wasip2, or make it a component with `wasm-tools component new --adapt`"
+/// The most names in one sentence.
+const MAX_LISTED: usize = 8;
+
+fn listed(names: &[String]) -> String {
+    let more = names.len().saturating_sub(MAX_LISTED);
+    let shown = names.get(..MAX_LISTED).unwrap_or(names).join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
+const fn other_version(is_newer: bool) -> &'static str {
+    if is_newer {
+        "use a later wasmq, or build it against what `wasmq wit` writes"
     } else {
-        "this is a core module and not a component; build for wasm32-wasip2, or make it a component with `wasm-tools component new`"
+        "build it against what `wasmq wit` writes"
     }
 }
 
-/// Finds out what a file is.
+impl Rejection {
+    pub(super) fn malformed(error: &wasmparser::BinaryReaderError) -> Self {
+        Self::Malformed { reason: error.message().to_owned(), offset: error.offset() as u64 }
+    }
+}
+
+/// Finds out whether a file can be deployed, and makes a component of it where it is none.
 ///
 /// # Errors
 /// The first reason why it cannot be a task.
-pub fn inspect(bytes: &[u8]) -> Result<Inspection, Rejection> {
+pub fn accept(bytes: &[u8]) -> Result<Accepted<'_>, Rejection> {
     check_outside(bytes)?;
-    let content = read(bytes)?;
-    let shape = shape(&content.exports)?;
-    let missing: Vec<String> = content.imports.iter().filter(|name| !is_offered(name)).cloned().collect();
-    if !missing.is_empty() {
-        return Err(Rejection::MissingImports { imports: missing });
+    let is_core_module = adapt::is_core_module(bytes);
+    let component = if is_core_module { Cow::Owned(adapt::adapt(bytes)?) } else { Cow::Borrowed(bytes) };
+    let content = Content::read(&component)?;
+    if let Some(problem) = content.problems().into_iter().next() {
+        return Err(problem);
     }
-    Ok(Inspection {
-        shape,
+    let shape = content.shape()?;
+    let module = is_core_module.then(|| digest_of(bytes));
+    Ok(Accepted { digest: digest_of(&component), component, shape, module })
+}
+
+/// Finds out what a file is, and every reason why it would be refused.
+///
+/// # Errors
+/// When it is not readable as wasm at all.
+pub fn inspect(bytes: &[u8]) -> Result<(Inspection, Vec<Rejection>), Rejection> {
+    check_outside(bytes)?;
+    let is_core_module = adapt::is_core_module(bytes);
+    let (content, problems) = if is_core_module { of_core_module(bytes)? } else { of_component(bytes)? };
+    let inspection = Inspection {
+        shape: content.shape().ok(),
+        is_core_module,
+        needs: content.needs(),
         imports: content.imports,
         exports: content.exports,
         size_bytes: bytes.len() as u64,
@@ -156,7 +240,32 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, Rejection> {
         has_debug_info: content.has_debug_info,
         languages: content.languages.into_iter().collect(),
         producers: content.producers.into_iter().collect(),
-    })
+    };
+    Ok((inspection, problems))
+}
+
+fn of_component(bytes: &[u8]) -> Result<(Content, Vec<Rejection>), Rejection> {
+    let content = Content::read(bytes)?;
+    let problems = content.problems();
+    Ok((content, problems))
+}
+
+/// The notes are those of the module: the adapter has names and producers of its own.
+fn of_core_module(bytes: &[u8]) -> Result<(Content, Vec<Rejection>), Rejection> {
+    let module = CoreModule::read(bytes)?;
+    let mut content = Content::scan(bytes)?;
+    content.core_imports = module.imports.clone();
+    let mut problems = module.problems();
+    if problems.is_empty() {
+        match adapt::adapt(bytes).and_then(|component| Content::read(&component)) {
+            Ok(adapted) => {
+                problems = adapted.problems();
+                (content.imports, content.exports) = (adapted.imports, adapted.exports);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    Ok((content, problems))
 }
 
 fn check_outside(bytes: &[u8]) -> Result<(), Rejection> {
@@ -188,11 +297,13 @@ fn guess(bytes: &[u8]) -> &'static str {
     }
 }
 
-/// What the sections of a component say.
+/// What the sections of a file say.
 #[derive(Debug, Default)]
 struct Content {
     imports: Vec<String>,
     exports: Vec<String>,
+    /// What a core module that is not yet a component imports.
+    core_imports: Vec<(String, String)>,
     has_names: bool,
     has_debug_info: bool,
     languages: BTreeSet<String>,
@@ -204,28 +315,76 @@ const MAX_NOTES: usize = 64;
 /// The longest of these entries.
 const MAX_NOTE_CHARS: usize = 128;
 
-fn malformed(error: &wasmparser::BinaryReaderError) -> Rejection {
-    Rejection::Malformed { reason: error.message().to_owned(), offset: error.offset() as u64 }
+impl Content {
+    /// Reads and validates.
+    fn read(bytes: &[u8]) -> Result<Self, Rejection> {
+        let content = Self::scan(bytes)?;
+        Validator::new_with_features(WasmFeatures::default())
+            .validate_all(bytes)
+            .map_err(|error| Rejection::malformed(&error))?;
+        Ok(content)
+    }
+
+    fn scan(bytes: &[u8]) -> Result<Self, Rejection> {
+        let mut content = Self::default();
+        let mut depth = 0_usize;
+        for payload in Parser::new(0).parse_all(bytes) {
+            let payload = payload.map_err(|error| Rejection::malformed(&error))?;
+            match &payload {
+                Payload::Version { .. } => depth += 1,
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                _ => content.add(&payload, depth).map_err(|error| Rejection::malformed(&error))?,
+            }
+        }
+        Ok(content)
+    }
+
+    /// Every reason why it cannot be a task.
+    fn problems(&self) -> Vec<Rejection> {
+        let mut problems: Vec<Rejection> = self.shape().err().into_iter().collect();
+        let imports: Vec<String> = self.imports.iter().filter(|name| !is_offered(name)).cloned().collect();
+        if !imports.is_empty() {
+            problems.push(Rejection::MissingImports { imports });
+        }
+        problems
+    }
+
+    /// Adapted modules import everything that the adapter might want, so they are judged by their own imports.
+    fn needs(&self) -> Vec<Need> {
+        let needs: BTreeSet<Need> = if self.core_imports.is_empty() {
+            self.imports.iter().filter_map(|name| need_of_interface(split(name).0)).collect()
+        } else {
+            self.core_imports.iter().filter_map(|(_, name)| need_of_function(name)).collect()
+        };
+        needs.into_iter().collect()
+    }
+
+    fn shape(&self) -> Result<Shape, Rejection> {
+        let handler = self.exports.iter().find(|name| split(name).0 == HANDLER);
+        if let Some(found) = handler {
+            return fits(found, super::WIT_VERSION).map(|()| Shape::Typed);
+        }
+        let runs =
+            self.exports.iter().map(|name| split(name)).any(|(name, version)| name == RUN && is_wasi_0_2(version));
+        if runs { Ok(Shape::Command) } else { Err(Rejection::NoEntryPoint) }
+    }
 }
 
-fn read(bytes: &[u8]) -> Result<Content, Rejection> {
-    let mut content = Content::default();
-    let mut depth = 0_usize;
-    for payload in Parser::new(0).parse_all(bytes) {
-        let payload = payload.map_err(|error| malformed(&error))?;
-        match &payload {
-            Payload::Version { encoding, .. } => {
-                if depth == 0 && *encoding == Encoding::Module {
-                    return Err(core_module(bytes));
-                }
-                depth += 1;
-            }
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            _ => content.add(&payload, depth).map_err(|error| malformed(&error))?,
-        }
+fn need_of_interface(name: &str) -> Option<Need> {
+    match name {
+        "wasi:filesystem/types" => Some(Need::Files),
+        "wasi:sockets/tcp" | "wasi:sockets/udp" | "wasi:sockets/ip-name-lookup" => Some(Need::Network),
+        "wasi:sockets/tcp-create-socket" | "wasi:sockets/udp-create-socket" => Some(Need::Network),
+        _ => None,
     }
-    Validator::new_with_features(WasmFeatures::default()).validate_all(bytes).map_err(|error| malformed(&error))?;
-    Ok(content)
+}
+
+/// By the functions of wasip1.
+fn need_of_function(name: &str) -> Option<Need> {
+    if name == "path_open" {
+        return Some(Need::Files);
+    }
+    name.starts_with("sock_").then_some(Need::Network)
 }
 
 impl Content {
@@ -269,27 +428,6 @@ impl Content {
     }
 }
 
-/// A core module is refused either way, but one for wasip1 with a `_start` can be helped.
-fn core_module(bytes: &[u8]) -> Rejection {
-    let (mut imports_wasip1, mut has_start) = (false, false);
-    for payload in Parser::new(0).parse_all(bytes) {
-        match payload {
-            Err(error) => return malformed(&error),
-            Ok(Payload::ImportSection(section)) => {
-                imports_wasip1 |= section
-                    .into_imports()
-                    .map_while(Result::ok)
-                    .any(|import| import.module == "wasi_snapshot_preview1");
-            }
-            Ok(Payload::ExportSection(section)) => {
-                has_start |= section.into_iter().map_while(Result::ok).any(|export| export.name == "_start")
-            }
-            Ok(_) => {}
-        }
-    }
-    Rejection::CoreModule { wasip1_command: imports_wasip1 && has_start }
-}
-
 /// `package:namespace/interface` and the version behind the `@`.
 fn split(name: &str) -> (&str, &str) {
     name.split_once('@').unwrap_or((name, ""))
@@ -300,20 +438,39 @@ fn is_wasi_0_2(version: &str) -> bool {
     number.parse::<u32>().is_ok()
 }
 
-fn shape(exports: &[String]) -> Result<Shape, Rejection> {
-    let handler = exports.iter().find(|name| split(name).0 == HANDLER);
-    if let Some(found) = handler {
-        if split(found).1 == super::WIT_VERSION {
-            return Ok(Shape::Typed);
-        }
-        return Err(Rejection::OtherVersion { found: found.clone(), expected: super::WIT_VERSION });
+/// The parts of `major.minor.patch`.
+fn parts(version: &str) -> Option<[u32; 3]> {
+    let mut numbers = version.split('.').map(|part| part.parse().ok());
+    let parts = [numbers.next()??, numbers.next()??, numbers.next()??];
+    numbers.next().is_none().then_some(parts)
+}
+
+/// Whether a host of one version of the contract runs what was built against another: a compatible one that is
+/// not later, which may have what this host lacks. `wit/README.md` has the rule.
+pub(super) fn runs(host: &str, built_against: &str) -> bool {
+    let (Some([major, minor, patch]), Some([built_major, built_minor, built_patch])) =
+        (parts(host), parts(built_against))
+    else {
+        return false;
+    };
+    // Before 1.0 a minor version may break, from then on a major one.
+    let is_same = major == built_major && (major > 0 || minor == built_minor);
+    is_same && (built_minor, built_patch) <= (minor, patch)
+}
+
+fn fits(handler: &str, host: &str) -> Result<(), Rejection> {
+    let version = split(handler).1;
+    if runs(host, version) {
+        return Ok(());
     }
-    let runs = exports.iter().map(|name| split(name)).any(|(name, version)| name == RUN && is_wasi_0_2(version));
-    if runs { Ok(Shape::Command) } else { Err(Rejection::NoEntryPoint) }
+    let [major, minor, patch] = parts(host).unwrap_or_default();
+    let expected = if patch == 0 { host.to_owned() } else { format!("{major}.{minor}.0 to {host}") };
+    Err(Rejection::OtherVersion { found: handler.to_owned(), expected, is_newer: parts(version) > parts(host) })
 }
 
 fn is_offered(import: &str) -> bool {
     let (name, version) = split(import);
-    let right_version = if name.starts_with("wasi:") { is_wasi_0_2(version) } else { version == super::WIT_VERSION };
+    let right_version =
+        if name.starts_with("wasi:") { is_wasi_0_2(version) } else { runs(super::WIT_VERSION, version) };
     right_version && OFFERED.contains(&name)
 }

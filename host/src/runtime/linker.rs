@@ -1,6 +1,6 @@
-//! What a guest can reach: the list of offered interfaces and the linker that offers them.
+//! What a guest can reach: the linker that offers what `offered.rs` lists.
 //!
-//! Invariants: [`OFFERED`] and [`build`] agree (a test holds them together), so a component that
+//! Invariants: [`OFFERED`](super::offered::OFFERED) and [`build`] agree (a test holds them together), so a component that
 //! passes the inspection links. Interfaces that are answered by `wasmtime-wasi` mark what they
 //! observe in the accessor, which runs at every call.
 
@@ -13,39 +13,6 @@ use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView};
 use super::bindings::wasmq::task;
 use super::observed::Observation;
 use super::state::State;
-
-/// The interfaces a component may import, without versions.
-pub(super) const OFFERED: [&str; 29] = [
-    "wasi:cli/environment",
-    "wasi:cli/exit",
-    "wasi:cli/stderr",
-    "wasi:cli/stdin",
-    "wasi:cli/stdout",
-    "wasi:cli/terminal-input",
-    "wasi:cli/terminal-output",
-    "wasi:cli/terminal-stderr",
-    "wasi:cli/terminal-stdin",
-    "wasi:cli/terminal-stdout",
-    "wasi:clocks/monotonic-clock",
-    "wasi:clocks/wall-clock",
-    "wasi:filesystem/preopens",
-    "wasi:filesystem/types",
-    "wasi:io/error",
-    "wasi:io/poll",
-    "wasi:io/streams",
-    "wasi:random/insecure",
-    "wasi:random/insecure-seed",
-    "wasi:random/random",
-    "wasi:sockets/instance-network",
-    "wasi:sockets/ip-name-lookup",
-    "wasi:sockets/network",
-    "wasi:sockets/tcp",
-    "wasi:sockets/tcp-create-socket",
-    "wasi:sockets/udp",
-    "wasi:sockets/udp-create-socket",
-    "wasmq:task/host",
-    "wasmq:task/types",
-];
 
 /// The `wasi:io` interfaces work on nothing but the table of resources.
 struct Io;

@@ -14,18 +14,21 @@
 //! | `engine.rs` | engine settings, the instance pool |
 //! | `ticker.rs` | interrupts guests every 10 ms |
 //! | `inspect.rs` | what a `.wasm` file is, without compiling it |
+//! | `adapt.rs`, `rewrite.rs`, `program_break.rs` | core modules turned into components |
 //! | `cache.rs` | compiled code on disk |
 //! | `prepare.rs` | from a digest to something that can be run |
-//! | `linker.rs`, `wasi.rs`, `host_impl.rs`, `stdio.rs` | what a guest can call |
+//! | `offered.rs`, `linker.rs`, `wasi.rs`, `exit.rs`, `host_impl.rs`, `stdio.rs` | what a guest can call |
 //! | `state.rs`, `observed.rs`, `guest_log.rs`, `limits.rs` | what one attempt carries |
 //! | `attempt.rs`, `drive.rs` | one attempt from start to report |
 //! | `failure.rs`, `trap.rs` | from the end of a guest to a verdict |
 
+mod adapt;
 mod attempt;
 mod bindings;
 mod cache;
 mod drive;
 mod engine;
+mod exit;
 mod failure;
 mod guest_log;
 mod host_impl;
@@ -33,7 +36,10 @@ mod inspect;
 mod limits;
 mod linker;
 mod observed;
+mod offered;
 mod prepare;
+mod program_break;
+mod rewrite;
 mod state;
 mod stdio;
 mod ticker;
@@ -46,6 +52,7 @@ mod tests;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use wasmq_core::Digest;
@@ -53,7 +60,7 @@ use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 pub(crate) use attempt::{Facts, Input, Limits};
-pub use inspect::{Inspection, MAX_COMPONENT_BYTES, Rejection, Shape, inspect};
+pub use inspect::{Accepted, Inspection, MAX_COMPONENT_BYTES, Need, Rejection, Shape, accept, inspect};
 pub(crate) use prepare::Prepared;
 pub(crate) use state::Cancel;
 
@@ -83,6 +90,8 @@ pub(crate) struct Options {
     /// Where compiled code is kept between processes; without it every process compiles for itself.
     /// The directory must be writable for the operator alone.
     pub cache_dir: Option<PathBuf>,
+    /// For how long; for ever when absent.
+    pub cache_for: Option<Duration>,
     /// How many attempts run at once. More may be started; they wait for a free place.
     pub max_concurrent: u32,
     /// What the process needs the runtime for.
@@ -144,7 +153,7 @@ impl Runtime {
             Purpose::Once => engine::for_compiling()?,
         };
         let linker = linker::build(&engine).map_err(|error| RuntimeError::Linker(format!("{error:#}")))?;
-        let cache = options.cache_dir.as_deref().map(|root| Cache::new(root, &engine::key(&engine)));
+        let cache = options.cache_dir.as_deref().map(|root| Cache::new(root, &engine::key(&engine), options.cache_for));
         tracing::debug!(?allocator, "the wasm engine is set up");
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
         Ok(Self {

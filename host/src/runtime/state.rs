@@ -63,6 +63,7 @@ pub(crate) type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// What only a command needs.
 pub(super) struct Command {
+    pub(super) arguments: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) stdin: MemoryInputPipe,
     pub(super) output_bytes: usize,

@@ -7,6 +7,8 @@ use wasmq_core::report::{Frame, MAX_FRAMES_EACH_END};
 use wasmq_core::{TrapCode, TrapInfo};
 use wasmtime::{FrameInfo, FrameSymbol, Trap, WasmBacktrace};
 
+use crate::symbols::demangled;
+
 /// The code of a trap.
 pub(super) fn code(trap: Trap) -> TrapCode {
     match trap {
@@ -89,47 +91,4 @@ fn source(symbol: &FrameSymbol) -> Option<String> {
         (Some(line), None) => format!("{file}:{line}"),
         _ => file.to_owned(),
     })
-}
-
-/// A name as its author wrote it, from Rust's or C++'s mangled form.
-fn demangled(raw: &str) -> String {
-    if let Ok(name) = rustc_demangle::try_demangle(raw) {
-        return without_hashes(&format!("{name:#}"));
-    }
-    let cpp = cpp_demangle::Symbol::new(raw).ok().filter(|_| raw.starts_with("_Z"));
-    cpp.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| without_hashes(raw))
-}
-
-/// Rust's names carry hashes of the build: `core[396ca3b7bb79b2ea]::fmt`, or `core::fmt::h396ca3b7bb79b2ea`
-/// in the older form. Without them the same failure of two builds looks the same.
-fn without_hashes(name: &str) -> String {
-    let mut plain = String::with_capacity(name.len());
-    let mut rest = name;
-    while let Some((before, after)) = rest.split_once('[') {
-        plain.push_str(before);
-        rest = match after.split_once(']') {
-            Some((inside, behind)) if is_hash(inside) && follows_a_name(&plain) => behind,
-            _ => {
-                plain.push('[');
-                after
-            }
-        };
-    }
-    plain.push_str(rest);
-    if let Some((before, hash)) = plain.rsplit_once("::h")
-        && hash.len() == 16
-        && is_hash(hash)
-    {
-        plain.truncate(before.len());
-    }
-    plain
-}
-
-fn is_hash(text: &str) -> bool {
-    (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// A type such as `[u8]` stands behind a space or a bracket, a hash behind a name.
-fn follows_a_name(text: &str) -> bool {
-    text.ends_with(|character: char| character.is_alphanumeric() || character == '_')
 }

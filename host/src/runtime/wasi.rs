@@ -1,5 +1,5 @@
 //! The parts of WASI 0.2 that the host answers itself: clocks, random numbers, and what
-//! `wasi:cli` offers.
+//! `wasi:cli` offers, except for leaving (`exit.rs`).
 //!
 //! Invariants: whatever can differ between attempts is marked before it is answered; nothing here
 //! blocks the thread; nothing outside the store is reachable.
@@ -11,15 +11,15 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use wasmtime::component::Resource;
+use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::bindings::cli::{
-    environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
+    environment, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
     terminal_stdout,
 };
 use wasmtime_wasi::p2::bindings::clocks::{monotonic_clock, wall_clock};
 use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, Pollable, subscribe};
-use wasmtime_wasi::{I32Exit, async_trait};
 
 use super::observed::Observation;
 use super::state::{Insecure, State};
@@ -151,22 +151,11 @@ impl environment::Host for State {
     }
 
     fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
-        // Programs expect their own name in front and some fail without it.
-        Ok(if self.command.is_some() { vec!["task".to_owned()] } else { Vec::new() })
+        Ok(self.command.as_ref().map(|command| command.arguments.clone()).unwrap_or_default())
     }
 
     fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
         Ok(None)
-    }
-}
-
-impl exit::Host for State {
-    fn exit(&mut self, status: Result<(), ()>) -> wasmtime::Result<()> {
-        Err(wasmtime::format_err!(I32Exit(i32::from(status.is_err()))))
-    }
-
-    fn exit_with_code(&mut self, status: u8) -> wasmtime::Result<()> {
-        Err(wasmtime::format_err!(I32Exit(status.into())))
     }
 }
 

@@ -131,6 +131,8 @@ mod tests {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _entered = tokio.enter();
         let looked_for = AtomicUsize::new(0);
+        // They listen until the looker has seen the last of them.
+        let mut listeners = Vec::new();
         thread::scope(|scope| {
             let looker = scope.spawn(|| {
                 for (index, dir) in dirs.iter().enumerate() {
@@ -143,7 +145,6 @@ mod tests {
                     assert!(socket::connect(dir, &server).unwrap().is_some(), "it does not listen yet");
                 }
             });
-            let mut listeners = Vec::new();
             for (index, dir) in dirs.iter().enumerate() {
                 while looked_for.load(Ordering::Acquire) < index && !looker.is_finished() {
                     thread::yield_now();

@@ -179,6 +179,7 @@ async fn attempt_once(runtime: &Runtime, dispatch: &Dispatch) -> AttemptReport {
         facts,
         payload: &dispatch.payload,
         attempt: dispatch.attempt,
+        args: &dispatch.settings.args,
         limits: Limits::from(dispatch.settings.as_ref()),
         cancel: Some(&dispatch.cancel),
         progress: None,

@@ -1,7 +1,7 @@
 //! What a worker tells of itself and of finished invocations, in the JSON of its socket.
 
 use serde::{Deserialize, Serialize};
-use wasmq_core::report::FailureReport;
+use wasmq_core::report::{FailureReport, Said, Usage};
 use wasmq_core::{Digest, InvocationId, Timestamp, Verdict, VersionNumber};
 
 use crate::journal::Counts;
@@ -74,6 +74,12 @@ pub struct Completion {
     /// What is known of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Box<FailureReport>>,
+    /// What the last attempt used; absent if none ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// What it said besides its output, when it completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Box<Said>>,
     /// The output; travels beside the JSON.
     #[serde(skip)]
     pub output: Vec<u8>,

@@ -176,6 +176,8 @@ impl Keeper {
                 attempts,
                 dead: false,
                 failure: None,
+                usage: None,
+                said: None,
                 output: Vec::new(),
             };
             self.answers.push(Frame::new(Kind::Finished, request, completion.to_body()));

@@ -24,4 +24,4 @@ mod undertaker;
 pub use figures::{Completion, FailedAttempt, WorkerFigures};
 #[cfg(test)]
 pub(crate) use keeper::stepped::{Beside, Ending, SteppedWorker};
-pub use process::{EmbeddedWorker, WorkerConfig, WorkerError, run_process};
+pub use process::{EmbeddedWorker, FrameSender, WorkerConfig, WorkerError, run_process};

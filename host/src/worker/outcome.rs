@@ -57,6 +57,8 @@ impl Keeper {
                 attempts: running.attempt,
                 dead: false,
                 failure: None,
+                usage: Some(report.usage),
+                said: report.said,
                 output: report.output,
             };
             self.answers.push(Frame::new(Kind::Finished, request, completion.to_body()));
@@ -207,6 +209,8 @@ impl Keeper {
                     attempts: task.attempts,
                     dead: true,
                     failure: Some(Box::new(task.failure)),
+                    usage: Some(task.usage),
+                    said: None,
                     output: Vec::new(),
                 };
                 self.answers.push(Frame::new(Kind::Finished, request, completion.to_body()));

@@ -112,6 +112,12 @@ impl EmbeddedWorker {
         let _ = self.commands.send(Command::Frame(frame));
     }
 
+    /// What gives it frames from another thread.
+    #[must_use]
+    pub fn sender(&self) -> FrameSender {
+        FrameSender(self.commands.clone())
+    }
+
     /// The next answer; `None` when the worker has stopped.
     #[must_use]
     pub fn next_answer(&self) -> Option<Frame> {
@@ -125,6 +131,17 @@ impl EmbeddedWorker {
     pub fn stop(self) -> Result<(), WorkerError> {
         let _ = self.commands.send(Command::Drain);
         self.thread.join().unwrap_or_else(|_| Err("the worker thread died".into()))
+    }
+}
+
+/// Gives a worker inside this process frames, for as long as it runs.
+#[derive(Debug, Clone)]
+pub struct FrameSender(Sender<Command>);
+
+impl FrameSender {
+    /// Gives it a frame.
+    pub fn send(&self, frame: Frame) {
+        let _ = self.0.send(Command::Frame(frame));
     }
 }
 
@@ -145,8 +162,12 @@ fn run_keeper(
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let layout = Layout::new(&config.data_dir);
     let registry = Arc::new(Registry::open(Arc::clone(&disk), &config.data_dir)?);
-    let runtime_options =
-        RuntimeOptions { cache_dir: Some(layout.cache()), max_concurrent: config.concurrency, purpose: Purpose::Serve };
+    let runtime_options = RuntimeOptions {
+        cache_dir: Some(layout.cache()),
+        cache_for: None,
+        max_concurrent: config.concurrency,
+        purpose: Purpose::Serve,
+    };
     let runtime = Arc::new(Runtime::new(&runtime_options)?);
     let dlq = open_dlq(config, &disk)?;
     let (live, log) = open_live(config, &disk, &layout, adopts)?;

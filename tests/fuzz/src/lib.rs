@@ -10,6 +10,7 @@ pub mod dlq_line;
 pub mod enqueue_body;
 pub mod input;
 pub mod registry_file;
+pub mod symbols_file;
 pub mod wal_lock_file;
 pub mod wal_record;
 pub mod wal_segment;
@@ -29,6 +30,8 @@ mod journal;
 #[path = "../../../host/src/registry/mod.rs"]
 mod registry;
 mod runtime;
+#[path = "../../../host/src/symbols/mod.rs"]
+mod symbols;
 #[path = "../../../host/src/cli/values.rs"]
 mod values;
 #[path = "../../../host/src/wire.rs"]

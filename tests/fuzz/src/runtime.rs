@@ -1,15 +1,18 @@
-//! The inspection of components, with stand-ins for the two modules around it that need the engine.
+//! The inspection of files and the adaptation of core modules, with a stand-in for the module beside it that needs the engine.
 
+#[path = "../../../host/src/runtime/adapt.rs"]
+mod adapt;
 #[path = "../../../host/src/runtime/inspect.rs"]
 pub(crate) mod inspect;
+#[path = "../../../host/src/runtime/program_break.rs"]
+mod program_break;
+#[path = "../../../host/src/runtime/rewrite.rs"]
+mod rewrite;
 
 pub(crate) const WIT_VERSION: &str = "0.1.0";
 
-mod linker {
-    /// Some of what the real linker offers; which ones makes no difference to the inspection.
-    pub(crate) const OFFERED: [&str; 4] =
-        ["wasi:cli/environment", "wasi:io/streams", "wasi:random/random", "wasmq:task/host"];
-}
+#[path = "../../../host/src/runtime/offered.rs"]
+mod offered;
 
 mod prepare {
     use sha2::{Digest as _, Sha256};

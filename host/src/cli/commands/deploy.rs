@@ -25,9 +25,9 @@ const LIMITS: &str = "Limits of an attempt";
 /// The component is checked, stored and compiled before the version becomes current. The same bytes
 /// with the same settings again change nothing.
 ///
-/// Two kinds of components are accepted: one that exports wasmq:task/handler, and one that exports
-/// wasi:cli/run, such as a command-line program built for wasm32-wasip2 (payload on stdin, output
-/// from stdout, exit code as verdict). `wasmq check` says what a file is.
+/// Accepted are components that export wasmq:task/handler, and command-line programs: payload on stdin,
+/// output from stdout, exit code as verdict. A program is a component that exports wasi:cli/run (wasm32-wasip2)
+/// or a core module for wasm32-wasip1, which is turned into one. `wasmq check` says what a file is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -49,6 +49,9 @@ pub struct Args {
     /// Store and compile the version, but leave the current one in place.
     #[arg(long)]
     pub no_activate: bool,
+    /// An argument for a command-line program, which reads its payload from stdin. May be given several times.
+    #[arg(long = "arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
+    pub args: Vec<String>,
     /// The limits of an attempt.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -112,6 +115,7 @@ impl Args {
             backoff: self.retries.backoff,
             jitter: self.retries.jitter,
             policy: self.retries.policy.iter().cloned().collect(),
+            args: self.args.clone(),
             ..self.limits.to_raw()
         }
     }
@@ -127,7 +131,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     settings.check()?;
     let component = read_component(&args.file, MAX_COMPONENT_BYTES)?;
     let request = DeployRequest { settings, label: args.label.clone(), activate: !args.no_activate };
-    let deployed = context.queue()?.deploy(&args.task, &component, &request)?;
+    let bar = context.out.busy(format!("compiling {}", time::bytes(component.len() as u64)));
+    let deployed = context.queue()?.deploy(&args.task, &component, &request);
+    bar.finish_and_clear();
+    let deployed = deployed?;
     if context.out.is_json() {
         context.out.json(&as_json(&deployed))?;
         return Ok(Exit::Ok);
@@ -162,6 +169,7 @@ fn as_json(deployed: &Deployment) -> serde_json::Value {
         "previous": deployed.previous,
         "settings_changed": deployed.settings_changed,
         "shape": deployed.shape.to_string(),
+        "module": deployed.module,
         "size_bytes": deployed.size_bytes,
         "compile_ms": deployed.compile_ms,
     })
@@ -178,6 +186,9 @@ fn show(deployed: &Deployment, out: &mut Output) -> Result<(), CliError> {
     let compiled = time::span(Millis(deployed.compile_ms));
     out.line(format_args!("{what}  {}, ready to run after {compiled}", time::bytes(deployed.size_bytes)))?;
     out.line(paint.apply(Tone::Faint, &deployed.digest.to_string()))?;
+    if let Some(module) = &deployed.module {
+        out.line(paint.apply(Tone::Faint, &format!("made of the core module {module}")))?;
+    }
     match deployed.previous.filter(|previous| *previous != deployed.version) {
         Some(previous) if deployed.active => out.line(format_args!("{version} is current now, {previous} was before")),
         _ if deployed.active => out.line(format_args!("{version} is current")),

@@ -235,12 +235,14 @@ fn finished(completion: &Completion, context: &mut Context) -> Result<Exit, CliE
             "attempts": completion.attempts,
             "dead": completion.dead,
             "failure": completion.failure,
+            "said": completion.said,
             "output": Bytes(completion.output.clone()),
         }))?;
         return Ok(exit);
     }
     out.content(&completion.output)?;
     out.flush()?;
+    failure::note_said(out, completion.said.as_deref());
     if exit != Exit::Ok {
         let attempts = time::count(completion.attempts.into(), "attempt", "attempts");
         let rest = (completion.dead && kept).then_some("`wasmq dlq show --full`");

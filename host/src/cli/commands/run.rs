@@ -1,10 +1,13 @@
-//! `wasmq run`: one attempt in the sandbox, without a store.
+//! `wasmq run`: one attempt in the sandbox, without a store, or the same one many times.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wasmq_core::report::AttemptReport;
+use wasmq_core::settings::RawSettings;
 use wasmq_core::{Bytes, TaskName, Verdict};
 
 use super::deploy::LimitArgs;
@@ -15,18 +18,19 @@ use crate::cli::input::{Source, read_component, read_payload};
 use crate::cli::output::time;
 use crate::cli::render::failure;
 use crate::cli::values;
-use crate::queue::{OnceRequest, run_once};
+use crate::queue::{OnceRequest, Repeated, run_once, run_repeatedly};
 use crate::runtime::MAX_COMPONENT_BYTES;
 
 /// Run a component once in the sandbox, without a store.
 ///
-/// The sandbox and the limits are those of a worker. Nothing is stored. The output goes to stdout; how the attempt ended, and why, to stderr.
+/// The sandbox and the limits are those of a worker. Nothing is stored but the compiled code, for the next run, in $XDG_CACHE_HOME/wasmq or ~/.cache/wasmq. The output goes to stdout; how the attempt ended, and why, to stderr.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   wasmq run resize.wasm --payload @photo.png > small.png
   echo hello | wasmq run echo.wasm --payload -
   wasmq run report.wasm --payload @data.csv --timeout 5s --memory 64MiB --json
+  wasmq run thumbnail.wasm --payload @photo.png --repeat 1000 > small.png
 
 Leaves with 0 when the attempt completed and with 20 to 26 otherwise; see `wasmq --help`.")]
 pub struct Args {
@@ -44,9 +48,15 @@ pub struct Args {
     /// Metadata that the task can read. May be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
     pub meta: Vec<(String, String)>,
+    /// Run the same attempt so many times, each in a fresh instance, as a worker that is warm does. Says on stderr how long they took. Ends with the first that does not complete; the output is that of the last.
+    #[arg(long, value_name = "N", value_parser = values::repeat, allow_negative_numbers = true)]
+    pub repeat: Option<NonZeroU32>,
     /// Leave out nothing: every frame of the backtrace, every line of what the task wrote.
     #[arg(long)]
     pub full: bool,
+    /// An argument for a command-line program. May be given several times.
+    #[arg(long = "arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
+    pub args: Vec<String>,
     /// The limits of the attempt.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -65,7 +75,7 @@ impl Args {
 /// # Errors
 /// When a file cannot be read, or the component would be refused.
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
-    let settings = args.limits.to_raw();
+    let settings = RawSettings { args: args.args.clone(), ..args.limits.to_raw() };
     settings.check()?;
     let component = read_component(&args.file, MAX_COMPONENT_BYTES)?;
     let payload = read_payload(&Source::from_argument(args.payload.as_deref()), context.config.payload_limit)?;
@@ -75,10 +85,30 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         settings,
         attempt: args.attempt,
         metadata: args.meta.clone(),
+        cache_dir: cache_dir(),
     };
-    let report = run_once(&component, &request)?;
-    show(&report, args.full, context)?;
+    let times = args.repeat.map(|count| format!(" and running it {count} times")).unwrap_or_default();
+    let bar = context.out.busy(format!("compiling {}{times}", time::bytes(component.len() as u64)));
+    let ran = match args.repeat {
+        None => run_once(&component, &request).map(|report| (report, None)),
+        Some(count) => {
+            run_repeatedly(&component, &request, count).map(|(report, times)| (report, Some((times, count))))
+        }
+    };
+    bar.finish_and_clear();
+    let (report, repeated) = ran?;
+    show(&report, repeated.as_ref().map(|(times, _)| times), args.full, context)?;
+    if let Some((times, wanted)) = repeated {
+        context.out.note(in_words(&times, wanted));
+    }
     Ok(Exit::of_verdict(&report.verdict))
+}
+
+/// Where compiled code is kept between two runs: large components take seconds to compile.
+fn cache_dir() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("wasmq"))
 }
 
 /// The name that the task sees: that of the file where it can be one.
@@ -87,21 +117,50 @@ fn task_name(file: &Path) -> Result<TaskName, CliError> {
     Ok(stem.parse().or_else(|_| "task".parse())?)
 }
 
-fn show(report: &AttemptReport, full: bool, context: &mut Context) -> Result<(), CliError> {
+fn in_json(repeated: &Repeated) -> Value {
+    let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
+    json!({
+        "count": repeated.count,
+        "first_us": micros(repeated.first),
+        "median_us": micros(repeated.median),
+        "p99_us": micros(repeated.p99),
+        "max_us": micros(repeated.max),
+    })
+}
+
+fn in_words(repeated: &Repeated, wanted: NonZeroU32) -> String {
+    let Repeated { count, first, median, p99, max } = repeated;
+    let of = if *count < wanted.get() { format!(" of {wanted}") } else { String::new() };
+    let [first, median, p99, max] = [first, median, p99, max].map(|time| time::measured_finely(*time));
+    format!("ran {count}{of} in one process: the first in {first}, median {median}, p99 {p99}, max {max}")
+}
+
+fn show(
+    report: &AttemptReport,
+    repeated: Option<&Repeated>,
+    full: bool,
+    context: &mut Context,
+) -> Result<(), CliError> {
     let out = &mut context.out;
     if out.is_json() {
-        return out.json(&json!({
+        let mut shown = json!({
             "verdict": report.verdict,
             "failure": report.failure,
             "usage": report.usage,
+            "said": report.said,
             "output": Bytes(report.output.clone()),
-        }));
+        });
+        if let (Some(repeated), Some(fields)) = (repeated, shown.as_object_mut()) {
+            fields.insert("repeat".to_owned(), in_json(repeated));
+        }
+        return out.json(&shown);
     }
     out.content(&report.output)?;
     out.flush()?;
     let usage = &report.usage;
     let used = format!("in {}, {} of memory", time::measured(usage.wall_us), time::bytes(usage.memory_peak_bytes));
     if report.verdict == Verdict::Completed {
+        failure::note_said(out, report.said.as_deref());
         out.note(format_args!("{} {used}", report.verdict));
     } else {
         failure::note(out, &report.verdict, &used, report.failure.as_deref(), (!full).then_some("--full"));

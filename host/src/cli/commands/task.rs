@@ -1,10 +1,13 @@
 //! `wasmq task`: tasks and their versions.
 
+use std::collections::BTreeMap;
+
 use clap::Subcommand;
 use serde_json::{Value, json};
 use wasmq_core::settings::{Action, Backoff, Settings};
-use wasmq_core::{Millis, TaskName};
+use wasmq_core::{Digest, Millis, TaskName};
 
+use super::symbols::words;
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -14,7 +17,7 @@ use crate::cli::output::time;
 use crate::cli::values;
 use crate::clock;
 use crate::config::units::{write_duration, write_size};
-use crate::queue::{Task, Version};
+use crate::queue::{Explained, Queue, Task, Version};
 
 /// The commands about tasks.
 #[derive(Debug, Subcommand)]
@@ -59,7 +62,7 @@ pub fn run(command: &Command, context: &mut Context) -> Result<Exit, CliError> {
     let queue = context.queue()?;
     match command {
         Command::List => list(&queue.tasks()?, context)?,
-        Command::Show { task } => show(&queue.task(task)?, context)?,
+        Command::Show { task } => show(&queue.task(task)?, &queue, context)?,
         Command::Activate { task, version } => {
             let now = queue.activate(task, version)?;
             let line = format!("{now} of {task} is current now");
@@ -111,9 +114,41 @@ fn list(tasks: &[Task], context: &mut Context) -> Result<(), CliError> {
     context.out.table(&table)
 }
 
-fn show(task: &Task, context: &mut Context) -> Result<(), CliError> {
+/// What the backtraces of each component of a task have.
+fn explained(task: &Task, queue: &Queue) -> BTreeMap<Digest, Explained> {
+    let mut found = BTreeMap::new();
+    for version in &task.versions {
+        found.entry(version.digest).or_insert_with(|| queue.explained(&version.digest));
+    }
+    found
+}
+
+/// The versions as they are stored, each with what its backtraces have.
+fn with_backtraces(task: &Task, explained: &BTreeMap<Digest, Explained>) -> Value {
+    let mut value = as_json(task);
+    let versions = value.get_mut("versions").and_then(Value::as_array_mut).into_iter().flatten();
+    for (fields, version) in versions.filter_map(Value::as_object_mut).zip(&task.versions) {
+        fields.insert("backtraces".to_owned(), json!(explained.get(&version.digest)));
+    }
+    value
+}
+
+/// What backtraces have, and from where.
+fn backtraces(explained: Explained) -> String {
+    let own = match words(explained.own) {
+        "nothing" => "no names: it was built without them",
+        words => words,
+    };
+    match explained.symbols {
+        Some(symbols) => format!("{own}; symbols were added, with {}", words(symbols)),
+        None => own.to_owned(),
+    }
+}
+
+fn show(task: &Task, queue: &Queue, context: &mut Context) -> Result<(), CliError> {
+    let explained = explained(task, queue);
     if context.out.is_json() {
-        return context.out.json(&as_json(task));
+        return context.out.json(&with_backtraces(task, &explained));
     }
     let now = clock::now();
     let mut sheet = context.out.sheet();
@@ -127,12 +162,14 @@ fn show(task: &Task, context: &mut Context) -> Result<(), CliError> {
         let mut facts = vec![
             ("component", version.digest.to_string(), Tone::Plain),
             ("kind", format!("{}, {}", version.shape, time::bytes(version.size_bytes)), Tone::Plain),
+            ("backtraces", backtraces(explained.get(&version.digest).copied().unwrap_or_default()), Tone::Plain),
             (
                 "deployed",
                 format!("{}  ({})", time::local(version.deployed_at), time::relative(version.deployed_at, now)),
                 Tone::Plain,
             ),
         ];
+        facts.extend(version.module.iter().map(|module| ("made of", module.to_string(), Tone::Plain)));
         facts.extend(settings(&version.settings));
         sheet.facts(&facts);
     }
@@ -156,6 +193,7 @@ fn settings(settings: &Settings) -> Vec<(&'static str, String, Tone)> {
         };
         ("policy", format!("{verdict}={action}"), Tone::Plain)
     }));
+    facts.extend(settings.args.iter().map(|arg| ("arg", arg.clone(), Tone::Plain)));
     facts
 }
 

@@ -14,6 +14,7 @@ pub use crate::telemetry::safe;
 
 use std::fmt::Display;
 use std::io::{BufWriter, IsTerminal as _, Stdout, Write as _, stderr, stdout};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -58,6 +59,18 @@ impl Output {
     #[must_use]
     pub const fn paint(&self) -> Paint {
         self.paint
+    }
+
+    /// The colours of stderr.
+    #[must_use]
+    pub const fn notes_paint(&self) -> Paint {
+        self.notes
+    }
+
+    /// Whether a person looks at stdout, rather than a program or a file.
+    #[must_use]
+    pub fn is_for_terminal(&self) -> bool {
+        self.stdout.get_ref().is_terminal()
     }
 
     /// Writes a line of data. The text must be safe already.
@@ -125,7 +138,7 @@ impl Output {
     /// # Errors
     /// When stdout cannot be written.
     pub fn content(&mut self, bytes: &[u8]) -> Result<(), CliError> {
-        if !self.stdout.get_ref().is_terminal() {
+        if !self.is_for_terminal() {
             return self.raw(bytes);
         }
         let text = safe::safe_bytes(bytes);
@@ -173,6 +186,19 @@ impl Output {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
         bar.set_message(what);
         style.map_or(bar.clone(), |style| bar.with_style(style))
+    }
+
+    /// The same for work of which nobody can say how far it is: it shows that it goes on, and for how long.
+    #[must_use]
+    pub fn busy(&self, what: String) -> ProgressBar {
+        if self.json || !stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}");
+        let bar = style.map_or(bar.clone(), |style| bar.with_style(style)).with_message(what);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar
     }
 }
 

@@ -3,6 +3,8 @@
 //! Invariant: nothing here panics for any value; a point in time that no calendar holds is shown as
 //! its number of milliseconds.
 
+use std::time::Duration;
+
 use jiff::tz::TimeZone;
 use wasmq_core::{Millis, Timestamp};
 
@@ -64,6 +66,15 @@ pub fn measured(micros: u64) -> String {
         0..1000 => format!("{micros} µs"),
         1000..9950 => one_decimal(micros, 1000, "ms"),
         _ => span(Millis(micros.saturating_add(500) / 1000)),
+    }
+}
+
+/// The same of a time that was measured in nanoseconds, with tenths of microseconds where they count: "6.3 µs".
+#[must_use]
+pub fn measured_finely(time: Duration) -> String {
+    match u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) {
+        nanos @ 0..99_950 => one_decimal(nanos, 1000, "µs"),
+        nanos => measured(nanos.saturating_add(500) / 1000),
     }
 }
 
@@ -174,6 +185,17 @@ mod tests {
             (measured(u64::MAX), span(Millis(u64::MAX))),
             ("213503982 days 8 h".into(), "213503982334 days 14 h".into())
         );
+    }
+
+    #[test]
+    fn short_times_are_shown_in_tenths_of_microseconds() {
+        let shown = |nanos: u64| measured_finely(Duration::from_nanos(nanos));
+        assert_eq!((shown(0), shown(49), shown(6_340)), ("0 µs".into(), "0 µs".into(), "6.3 µs".into()));
+        assert_eq!(
+            (shown(99_949), shown(99_950), shown(999_499)),
+            ("99.9 µs".into(), "100 µs".into(), "999 µs".into())
+        );
+        assert_eq!((shown(1_440_000), shown(u64::MAX)), ("1.4 ms".into(), "213503 days 23 h".into()));
     }
 
     #[test]

@@ -101,13 +101,19 @@ fn next(sheet: &mut Sheet, dead: &DeadTask, wasmq: &str) {
         Verdict::MemoryLimit => (format!("{wasmq} deploy {task} FILE.wasm --memory MORE"), "give it more memory"),
         _ => (format!("{wasmq} deploy {task} FIXED.wasm"), "deploy a repaired version"),
     };
-    sheet.commands(&[
+    let mut commands = Vec::new();
+    if dead.failure.trap.as_ref().is_some_and(failure::lacks_names) {
+        let command = format!("{wasmq} symbols add {} UNSTRIPPED.wasm", dead.component.short());
+        commands.push((command, "see where it trapped"));
+    }
+    commands.extend([
         repair,
         (format!("{wasmq} dlq retry {id}"), "try again with the current version"),
         (format!("{wasmq} dlq retry {id} --component original"), "try again with what failed"),
         (format!("{wasmq} dlq retry --group {fingerprint}"), "try all again that failed alike"),
         (format!("{wasmq} dlq delete {id}"), "give it up for good"),
     ]);
+    sheet.commands(&commands);
 }
 
 #[cfg(test)]
@@ -183,5 +189,18 @@ mod tests {
         show(&mut sheet, &hostile(), Timestamp(0), "wasmq --data /var/q");
         let page = sheet.into_lines().join("\n");
         assert!(page.contains("wasmq --data /var/q dlq retry 00000000-0000-0000-0000-000000000007 "), "{page}");
+    }
+
+    #[test]
+    fn numbers_in_a_backtrace_can_be_turned_into_names_by_a_command_that_is_shown() {
+        let page = |dead: &DeadTask| {
+            let mut sheet = Sheet::new(Paint::off(), None);
+            show(&mut sheet, dead, Timestamp(0), "wasmq");
+            sheet.into_lines().join("\n")
+        };
+        let mut dead = hostile();
+        assert!(!page(&dead).contains("symbols add"));
+        dead.failure.trap.as_mut().unwrap().frames.iter_mut().for_each(|frame| frame.function = None);
+        assert!(page(&dead).contains("wasmq symbols add sha256:070707070707 UNSTRIPPED.wasm"), "{}", page(&dead));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use wasmq_core::report::{FailureReport, Frame};
+use wasmq_core::report::{FailureReport, Frame, Said};
 use wasmq_core::{Tail, TrapCode, TrapInfo, Verdict};
 
 use super::attempts::first_line;
@@ -11,6 +11,10 @@ use crate::cli::output::Output;
 use crate::cli::output::paint::Tone;
 use crate::cli::output::safe::{safe_block, safe_bytes};
 use crate::cli::output::time;
+
+/// What to do about a backtrace of numbers.
+const NAMELESS: &str =
+    "built without names: keep `name` and debug sections, or add them later with `wasmq symbols add`";
 
 /// The tone of a verdict.
 #[must_use]
@@ -60,11 +64,24 @@ pub fn show(sheet: &mut Sheet, failure: &FailureReport) {
     if let Some(trap) = &failure.trap {
         backtrace(sheet, trap);
     }
-    tail(sheet, "STDERR", &failure.stderr);
     tail(sheet, "STDOUT", &failure.stdout);
-    if !failure.log.is_empty() {
+    said(sheet, &failure.stderr, &failure.log);
+}
+
+/// Says on stderr what a completed attempt said besides its output.
+pub fn note_said(out: &mut Output, words: Option<&Said>) {
+    let Some(words) = words else { return };
+    let mut sheet = out.notes_sheet();
+    said(&mut sheet, &words.stderr, &words.log);
+    out.note_page(sheet);
+}
+
+/// Adds what a task said besides its output.
+pub fn said(sheet: &mut Sheet, stderr: &Tail, log: &[String]) {
+    tail(sheet, "STDERR", stderr);
+    if !log.is_empty() {
         sheet.heading("LOG", "the last records of the task");
-        sheet.block(&safe_block(&failure.log.join("\n")));
+        sheet.block(&safe_block(&log.join("\n")));
     }
 }
 
@@ -94,6 +111,16 @@ fn backtrace(sheet: &mut Sheet, trap: &TrapInfo) {
         let kind = if trap.code == TrapCode::Unreachable.name() { " panic machinery" } else { "" };
         sheet.sentence(Tone::Faint, &format!("    frames 0 to {last} are the language's own{kind}; {rest} shows them"));
     }
+    if lacks_names(trap) {
+        sheet.sentence(Tone::Faint, &format!("    {NAMELESS}"));
+    }
+}
+
+/// Whether a backtrace is of code without names. A few nameless frames among others are what a toolchain adds.
+#[must_use]
+pub fn lacks_names(trap: &TrapInfo) -> bool {
+    let nameless = trap.frames.iter().filter(|frame| frame.function.is_none()).count();
+    nameless > 0 && nameless * 2 >= trap.frames.len()
 }
 
 /// How many frames at the top are the language's own, when they are many enough to stand in the way
@@ -254,6 +281,21 @@ mod tests {
         assert_eq!(page(&["abort", "handle"], Some("--full")).len(), 3);
         let deep: Vec<&str> = [["core::a"; 400], ["mine"; 400]].concat();
         assert!(page(&deep, Some("--full"))[1].starts_with("   0  core::a"), "the author's frame is behind the gap");
+    }
+
+    #[test]
+    fn a_backtrace_of_numbers_says_what_to_do_and_one_with_names_does_not() {
+        let hint_below = |names: &[&str]| {
+            let mut trap = trap(names);
+            trap.frames.iter_mut().filter(|frame| frame.function.as_deref() == Some("")).for_each(|frame| {
+                frame.function = None;
+            });
+            let mut sheet = Sheet::new(Paint::off(), None);
+            backtrace(&mut sheet, &trap);
+            sheet.into_lines().last().is_some_and(|line| line.contains("built without names"))
+        };
+        assert!(hint_below(&["", "", ""]) && hint_below(&["adapter", ""]));
+        assert!(!hint_below(&PANIC) && !hint_below(&["handle", "", "run"]) && !hint_below(&[]));
     }
 
     #[test]

@@ -37,7 +37,13 @@ fn v(number: u32) -> VersionNumber {
 
 /// A new version of the component with these bytes.
 fn version(bytes: &[u8]) -> NewVersion {
-    NewVersion { digest: digest_of(bytes), settings: Settings::default(), label: None, shape: "task".to_owned() }
+    NewVersion {
+        digest: digest_of(bytes),
+        settings: Settings::default(),
+        label: None,
+        shape: "task".to_owned(),
+        module: None,
+    }
 }
 
 /// Stores and deploys a component, and makes it current.

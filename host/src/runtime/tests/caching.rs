@@ -150,3 +150,28 @@ fn files_that_a_dead_process_was_writing_go_after_a_day_and_no_sooner() {
     compiles(dir.path(), &handler(ECHO));
     assert_eq!([dead.exists(), young.exists(), foreign.exists()], [false, true, true]);
 }
+
+#[test]
+fn what_is_kept_for_a_time_goes_when_something_else_is_compiled_later_and_other_engines_files_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("cache");
+    let other_engine = root.join("another-engine");
+    std::fs::create_dir_all(&other_engine).unwrap();
+    let aged = |name: &str, hours: u64| {
+        let path = other_engine.join(name);
+        let file = std::fs::File::create(&path).unwrap();
+        let now = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(now - std::time::Duration::from_hours(hours)).unwrap();
+        path
+    };
+    let (old, young, foreign) = (aged("old.cwasm", 3), aged("young.cwasm", 1), aged("notes.txt", 1000));
+    let compile = |cache_for| {
+        let runtime = Runtime::new(&Options { cache_dir: Some(root.clone()), cache_for, ..options() }).unwrap();
+        let bytes = handler(if cache_for.is_some() { ECHO } else { "(unreachable)" });
+        runtime.prepare(digest(&bytes), &mut || Ok(bytes.clone())).unwrap();
+    };
+    compile(None);
+    assert!(old.exists(), "for ever means for ever");
+    compile(Some(std::time::Duration::from_hours(2)));
+    assert_eq!([old.exists(), young.exists(), foreign.exists()], [false, true, true]);
+}

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use wasmq_core::{Millis, TrapCode, Verdict};
 
-use super::support::{block_on, digest, input, prepare, run, runtime};
-use crate::runtime::inspect;
+use super::support::{block_on, input, prepare, run, runtime};
+use crate::runtime::accept;
 
 fn guest(name: &str) -> Option<Vec<u8>> {
     let root = std::env::var_os("WASMQ_GUESTS").map_or_else(
@@ -33,8 +33,8 @@ fn every_guest_passes_the_inspection_and_links() {
         if bytes.len() > 1 << 20 {
             continue;
         }
-        inspect(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        runtime.prepare(digest(&bytes), &mut || Ok(bytes.clone())).unwrap();
+        let accepted = accept(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        runtime.prepare(accepted.digest, &mut || Ok(accepted.component.to_vec())).unwrap();
     }
 }
 

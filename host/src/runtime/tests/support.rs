@@ -163,7 +163,7 @@ pub(super) fn import_write(stream: &str) -> (String, String, String) {
 }
 
 pub(super) fn options() -> Options {
-    Options { cache_dir: None, max_concurrent: 4, purpose: Purpose::Serve }
+    Options { cache_dir: None, cache_for: None, max_concurrent: 4, purpose: Purpose::Serve }
 }
 
 pub(super) fn runtime() -> Runtime {
@@ -186,7 +186,7 @@ pub(super) const LIMITS: Limits = Limits { timeout: Millis(10_000), memory_bytes
 
 pub(super) fn input(payload: &[u8]) -> Input<'_> {
     let facts = Facts { id: id(1), task: "test", enqueued_at_ms: 7, replays: 0, max_attempts: 3, metadata: &[] };
-    Input { facts, payload, attempt: 1, limits: LIMITS, cancel: None, progress: None }
+    Input { facts, payload, attempt: 1, args: &[], limits: LIMITS, cancel: None, progress: None }
 }
 
 /// Drives a future the way a worker does.

@@ -78,7 +78,7 @@ pub(crate) struct SteppedWorker {
 /// One engine for all tests: it remembers what it compiled.
 fn runtime() -> Arc<Runtime> {
     static RUNTIME: OnceLock<Arc<Runtime>> = OnceLock::new();
-    let options = RuntimeOptions { cache_dir: None, max_concurrent: 1, purpose: Purpose::Once };
+    let options = RuntimeOptions { cache_dir: None, cache_for: None, max_concurrent: 1, purpose: Purpose::Once };
     Arc::clone(RUNTIME.get_or_init(|| Arc::new(Runtime::new(&options).unwrap())))
 }
 
@@ -301,5 +301,12 @@ fn end_of(ending: Ending) -> Ended {
 }
 
 fn report(verdict: Verdict, failure: Option<Box<FailureReport>>, follow_ups: Vec<FollowUp>) -> Ended {
-    Ended::Report(AttemptReport { verdict, output: Vec::new(), failure, usage: Usage::default(), follow_ups })
+    Ended::Report(AttemptReport {
+        verdict,
+        output: Vec::new(),
+        failure,
+        usage: Usage::default(),
+        follow_ups,
+        said: None,
+    })
 }

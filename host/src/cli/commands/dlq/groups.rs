@@ -12,7 +12,7 @@ use crate::cli::output::time;
 use crate::cli::render::attempts::first_line;
 use crate::cli::render::failure::{tone_of, why};
 use crate::clock;
-use crate::queue::{DeadTasks, Group};
+use crate::queue::{DeadTasks, Group, Selection};
 
 /// Group dead tasks that failed alike.
 ///
@@ -57,10 +57,11 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// One line of why. A trap is looked at in its latest dead task, which knows the function.
+/// One line of why. A trap is looked at in its latest dead task, as it is stored: looking for the symbols of
+/// each would take long.
 fn reason(group: &Group, dead: &DeadTasks) -> String {
     let sample = group.samples.first().filter(|_| matches!(group.verdict, Verdict::Trap(_)));
-    let sample = sample.and_then(|id| dead.get(&id.to_string()).ok());
+    let sample = sample.and_then(|id| dead.latest(&Selection::Ids(vec![*id]), 1).ok()?.pop());
     sample.map_or_else(
         || first_line(&group.summary).to_owned(),
         |sample| why(sample.summary(), &sample.failure).into_owned(),

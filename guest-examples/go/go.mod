@@ -1,0 +1,3 @@
+module wasmq.example/guests
+
+go 1.24

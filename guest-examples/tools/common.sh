@@ -1,0 +1,83 @@
+# What the build scripts of the languages share. Sourced with LANGUAGE set, in the folder of the
+# language.
+#
+# A build script keeps these files in target/tools/<language>: `components` names what it makes, one a
+# line, and `install-seconds` says how long installing tools took, if it did; ../build shows both.
+# `current` is a fingerprint of what the components were made from.
+
+GUESTS="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+TOOLS="$GUESTS/target/tools/$LANGUAGE"
+BUILT="$GUESTS/target/components"
+readonly GUESTS TOOLS BUILT
+mkdir -p "$TOOLS" "$BUILT"
+
+fail() {
+    echo "guest-examples: $LANGUAGE: $*" >&2
+    exit 1
+}
+
+# Whether the components are there and nothing they were made from has changed. Tool versions are
+# pinned in the sources.
+is_current() {
+    [[ -e $TOOLS/current ]] && fingerprint 2>/dev/null | cmp --silent - "$TOOLS/current"
+}
+
+remember() {
+    printf '%s\n' "${COMPONENTS[@]}" >"$TOOLS/components"
+    fingerprint >"$TOOLS/current.new"
+    mv "$TOOLS/current.new" "$TOOLS/current"
+}
+
+fingerprint() {
+    local name
+    # SHARED names what it uses from other folders.
+    find . ../tools/common.sh ../../wit "${SHARED[@]}" -type f ! -name README.md ! -path './samples/*' -print0 |
+        LC_ALL=C sort -z | xargs -0 sha256sum
+    for name in "${COMPONENTS[@]}"; do sha256sum <"$BUILT/$name.wasm" || return; done
+}
+
+# Runs the command that installs tools and notes how long it took.
+install() {
+    local started=$SECONDS
+    "$@"
+    echo "$((SECONDS - started))" >"$TOOLS/install-seconds"
+}
+
+# `install_debian SENTENCE PACKAGE…`: the sentence says what is missing, up to "… on Debian".
+install_debian() {
+    if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+        fail "$1 'apt-get install ${*:2}'"
+    fi
+    echo "installing Debian's ${*:2}" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update --quiet >&2
+    apt-get install --quiet --yes --no-install-recommends "${@:2}" >&2
+}
+
+# Writes stdin to a file in one step, and leaves the file alone if it already holds just that.
+replace() {
+    local file="$1" new="$1.new.$$"
+    cat >"$new"
+    if cmp --silent "$new" "$file"; then rm "$new"; else mv "$new" "$file"; fi
+}
+
+# The packages that ./package.json names, in their exact versions.
+npm_install() {
+    if cmp --silent package.json "$TOOLS/installed.json"; then return; fi
+    command -v npm >/dev/null || fail "npm is missing; install Node.js 20 or later"
+    rm -rf "$TOOLS/node_modules" "$TOOLS/installed.json"
+    cp package.json "$TOOLS/package.json"
+    (cd "$TOOLS" && npm install --no-package-lock --no-audit --no-fund --loglevel=error </dev/null)
+    cp package.json "$TOOLS/installed.json"
+}
+
+# `componentize_js FILE NAME`: a component out of one JavaScript file and what it imports.
+componentize_js() {
+    rm -rf "$TOOLS/wit"
+    mkdir "$TOOLS/wit"
+    cp "$GUESTS"/../wit/*.wit "$GUESTS/javascript/script.wit" "$TOOLS/wit/"
+    # Without --sync it would need a host with the asynchronous component model.
+    "$TOOLS/node_modules/.bin/componentize-qjs" --sync --wit "$TOOLS/wit" --world script \
+        --js "$1" --output "$TOOLS/$2.wasm"
+    replace "$BUILT/$2.wasm" <"$TOOLS/$2.wasm"
+}

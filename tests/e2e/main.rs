@@ -26,6 +26,7 @@ mod dev_project;
 mod developing;
 mod embedded;
 mod enqueueing;
+mod examples;
 mod failing_sync;
 mod first_steps;
 mod follow_ups;

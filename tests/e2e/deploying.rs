@@ -381,3 +381,20 @@ fn a_deploy_says_which_settings_differ_from_the_version_before() {
     let ran = world.run(&["deploy", "job", slow.to_str().unwrap(), "--memory", "1GiB"]).ok();
     assert!(ran.stderr.contains("other settings than v1: timeout; they are not taken over"), "{}", ran.stderr);
 }
+
+/// A worker looks for deploys now and then; what is enqueued right behind one must not slip through before.
+#[test]
+fn what_is_enqueued_right_after_a_deploy_runs_on_what_was_deployed() {
+    let world = World::new();
+    let deploy = |guest: &str| world.deploy_as("job", &guest_file(guest), &["--max-attempts", "1"]);
+    deploy(ECHO);
+    let server = world.serve(&["--workers", "1"]);
+    for _ in 0..8 {
+        for (guest, code) in [("permanent", 20), (ECHO, 0)] {
+            let version = deploy(guest)["version"].clone();
+            let (end, left_with) = world.wait_for(&["job", "x"]);
+            assert_eq!((&end["version"], left_with), (&version, code), "{end}");
+        }
+    }
+    server.stop();
+}

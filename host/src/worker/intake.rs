@@ -45,7 +45,10 @@ impl Keeper {
                 self.refuse(frame.request, Reason::Unavailable, "the worker is stopping; nothing was enqueued");
             }
             Kind::Enqueue => match EnqueueReader::new(frame.body) {
-                Ok(reader) => self.intake.push_back(Batch { request: frame.request, reader, last: None }),
+                Ok(reader) => {
+                    self.notice_deploys_for_news();
+                    self.intake.push_back(Batch { request: frame.request, reader, last: None });
+                }
                 Err(error) => self.refuse(frame.request, Reason::Malformed, error.to_string()),
             },
             Kind::Cancel => return self.cancel(&frame),

@@ -36,6 +36,8 @@ use crate::wire::{Frame, Kind};
 
 /// How often the directory and the registry are looked at.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
+/// How long after a look something that comes in is worth another look at the registry.
+const DEPLOY_LOOK: Duration = Duration::from_millis(1);
 /// How often a component that could not be loaded is tried again; its file may have been put back.
 const REPAIR_LOOK: Duration = Duration::from_secs(5);
 /// How long a change may wait for a sync when nobody waits for it.
@@ -130,6 +132,8 @@ pub(super) struct Keeper {
     pub(super) more_to_adopt: bool,
     /// When the directory and the registry were looked at last.
     pub(super) last_look: Option<Stopwatch>,
+    /// When it was looked for deploys.
+    last_deploys: Option<Stopwatch>,
     /// Since when a change waits for a commit, as far as the keeper's thread has seen.
     pub(super) dirty_since: Option<Stopwatch>,
     /// Whether the executor has to wake the keeper's thread.
@@ -236,6 +240,7 @@ impl Keeper {
             more_to_adopt: false,
             registry_error: None,
             last_look: None,
+            last_deploys: None,
             dirty_since: None,
             attention: Attention::default(),
             failure: None,
@@ -373,7 +378,16 @@ impl Keeper {
         Ok(())
     }
 
+    /// What comes in after a deploy runs what was deployed, also when it comes at once. A look takes a
+    /// microsecond, so not everything that comes in is worth one.
+    pub(super) fn notice_deploys_for_news(&mut self) {
+        if is_over(self.last_deploys, DEPLOY_LOOK) {
+            self.notice_deploys();
+        }
+    }
+
     fn notice_deploys(&mut self) {
+        self.last_deploys = Some(Stopwatch::start());
         match self.registry.refresh_if_changed(&mut self.tasks) {
             Ok(true) => {
                 self.components.forget_broken();

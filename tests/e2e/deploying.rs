@@ -227,6 +227,10 @@ fn arguments_reach_a_command_and_a_change_of_arguments_is_a_version() {
     assert_eq!(second["settings_changed"], json!(["arg"]));
     let ran = world.run(&["run", file.to_str().unwrap(), "--arg", "-x"]).ok();
     assert_eq!(ran.text(), "task\n-x\n");
+    let typed = guest_file(ECHO);
+    let says = "arg is given, but must be left out, because a typed task has no arguments";
+    world.run(&["deploy", "t", typed.to_str().unwrap(), "--arg", "x"]).fails(2, says);
+    world.run(&["run", typed.to_str().unwrap(), "--arg", "x"]).fails(2, says);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Invariant: a version becomes current only after its component is validated, stored and compiled;
 //! whatever fails before leaves everything as it was.
 
-use wasmq_core::settings::RawSettings;
+use wasmq_core::settings::{RawSettings, SettingsError};
 use wasmq_core::{Digest, Label, Pin, TaskName, VersionNumber};
 
 use super::{Inner, Queue, QueueError};
@@ -51,6 +51,12 @@ pub struct Deployment {
     pub compile_ms: u64,
 }
 
+/// A typed task has its payload and metadata; nobody would ever see an argument.
+pub(super) fn no_args() -> QueueError {
+    let expected = "left out, because a typed task has no arguments; metadata reaches it".to_owned();
+    QueueError::Settings(SettingsError { setting: "arg", found: "given".to_owned(), expected })
+}
+
 impl Queue {
     /// Deploys a component, or a core module that can be made one, under a task name. Compiling a large one
     /// takes seconds.
@@ -61,6 +67,9 @@ impl Queue {
     pub fn deploy(&self, task: &TaskName, file: &[u8], request: &DeployRequest) -> Result<Deployment, QueueError> {
         let settings = request.settings.check()?;
         let Accepted { component, digest, shape, module } = accept(file)?;
+        if shape == Shape::Typed && !settings.args.is_empty() {
+            return Err(no_args());
+        }
         let inner = &self.inner;
         inner.make_directories()?;
         let tasks = inner.registry.tasks()?;

@@ -9,8 +9,9 @@ use wasmq_core::settings::RawSettings;
 use wasmq_core::{AttemptReport, Settings, TaskName, Verdict};
 
 use super::QueueError;
+use super::deploy::no_args;
 use crate::clock::{self, Stopwatch};
-use crate::runtime::{Facts, Input, Limits, Options, Prepared, Purpose, Runtime, accept};
+use crate::runtime::{Facts, Input, Limits, Options, Prepared, Purpose, Runtime, Shape, accept};
 
 /// How long compiled code is kept.
 const CACHE_FOR: Duration = Duration::from_hours(24 * 30);
@@ -113,6 +114,9 @@ struct Ready {
 impl Ready {
     fn new(file: &[u8], request: &OnceRequest, purpose: Purpose) -> Result<Self, QueueError> {
         let accepted = accept(file)?;
+        if accepted.shape == Shape::Typed && !request.settings.args.is_empty() {
+            return Err(no_args());
+        }
         let options =
             Options { cache_dir: request.cache_dir.clone(), cache_for: Some(CACHE_FOR), max_concurrent: 1, purpose };
         let runtime = Runtime::new(&options).map_err(|error| QueueError::Prepare(error.to_string()))?;

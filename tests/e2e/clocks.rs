@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use crate::privileges::skipped;
 use crate::stories::{dead_count, deploy_as, enqueue_batch, numbered, ran, run_until_dead, running};
 use crate::world::{Ran, Server, World, guest_file, until};
 
@@ -32,8 +32,7 @@ impl Clock {
         match Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status() {
             Ok(status) => assert!(status.success(), "{source} does not compile"),
             Err(error) => {
-                let why = format!("skipped: the clock cannot be set, because cc does not run: {error}\n");
-                std::io::stderr().write_all(why.as_bytes()).unwrap();
+                skipped("setting the clock, because cc does not run", &error);
                 return None;
             }
         }

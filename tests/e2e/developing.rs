@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::dev_project::{Dev, Project};
+use crate::privileges::skipped;
 use crate::stories::ran;
 use crate::world::{is_alive, signal, until};
 
@@ -417,7 +418,7 @@ fn where_the_system_watches_no_more_it_looks_by_itself() {
     let limit = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$0\" \"$@\"";
     let allowed = Command::new("unshare").args(["-Ur", "sh", "-c", limit, "true"]).output();
     if !allowed.is_ok_and(|ran| ran.status.success()) {
-        println!("skipped: the limit of inotify cannot be lowered here without user namespaces");
+        skipped("watching beyond the limit of inotify", &"it cannot be lowered here without user namespaces");
         return;
     }
     let project = Project::new("echo", COPY);

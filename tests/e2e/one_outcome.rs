@@ -192,11 +192,7 @@ fn two_servers_that_start_at_once_on_many_free_logs_run_nothing_twice() {
     let children: Vec<Child> = (0..40).map(|n| start(&world, &["enqueue", "sink", &n.to_string()])).collect();
     let ids: BTreeSet<String> = children.into_iter().map(|child| end(child).ok().text().trim().to_owned()).collect();
     assert_eq!((ids.len(), &world.status()["free_logs"]), (40, &40.into()));
-    let logs = ["first", "second"].map(|name| std::fs::File::create(world.path(name)).unwrap());
-    let mut servers = logs.map(|log| {
-        let mut command = world.command(&["serve", "--workers", "2"]);
-        command.stdout(Stdio::null()).stderr(log).spawn().unwrap()
-    });
+    let servers = [(), ()].map(|()| world.start_server(world.command(&["serve", "--workers", "2"])));
     until("all are dead", || dead_count(&world) == 40 && world.live().is_empty());
     until("all are counted", || sum(&world, "dead") >= 40);
     assert_eq!((sum(&world, "dead"), sum(&world, "failed_attempts")), (40, 40), "each ran once");
@@ -204,8 +200,7 @@ fn two_servers_that_start_at_once_on_many_free_logs_run_nothing_twice() {
         assert!(ids.contains(dead["id"].as_str().unwrap()));
         assert_eq!((&dead["attempts"], &dead["replays"]), (&1.into(), &0.into()), "{dead}");
     }
-    servers.iter().for_each(|server| signal(server.id(), "TERM"));
-    servers.iter_mut().for_each(|server| assert!(server.wait().unwrap().success()));
+    servers.into_iter().for_each(Server::stop);
 }
 
 /// Writes payloads, a thousand at a time, until nobody reads them any more.

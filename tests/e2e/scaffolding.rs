@@ -297,7 +297,7 @@ fn typescript_that_does_not_type_check_is_not_built() {
 #[test]
 fn a_new_task_in_go_goes_all_the_way() {
     // Where guest-examples/go/build puts it, before those on the path.
-    let own = tools().join("go/bin");
+    let own = tools().join("go/venv/bin");
     let go = if own.join("go").exists() { own.join("go") } else { PathBuf::from("go") };
     if is_there(&go, "version", "go") {
         let path = std::env::var("PATH").unwrap();

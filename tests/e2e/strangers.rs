@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use serde_json::json;
 
+use crate::privileges::skipped;
 use crate::world::{World, repository};
 
 /// The program, if its package can be had.
@@ -20,7 +21,7 @@ fn stranger(name: &str) -> Option<PathBuf> {
     });
     let file = repository().join("guest-examples/target/strangers").join(name).with_extension("wasm");
     if !file.exists() {
-        println!("skipped: the package with {name}.wasm could not be fetched");
+        skipped(&format!("the task {name}"), &"its package could not be fetched");
         return None;
     }
     Some(file)

@@ -150,18 +150,23 @@ impl World {
     }
 
     /// The same with a command that was set up by hand.
-    pub fn serve_by(&self, mut command: Command) -> Server {
-        let log = self.path(&format!("serve-{}.log", self.servers_started()));
-        let file = std::fs::File::create(&log).unwrap();
-        let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
-        let pid = child.id();
-        let server = Server { child, log };
+    pub fn serve_by(&self, command: Command) -> Server {
+        let server = self.start_server(command);
+        let pid = server.pid();
         until("the server answers", || {
             let status = self.run(&["status", "--json"]);
             let servers = status.json()["servers"].as_array().cloned().unwrap_or_default();
             servers.iter().any(|server| server["pid"] == pid)
         });
         server
+    }
+
+    /// Starts a server and waits for nothing.
+    pub fn start_server(&self, mut command: Command) -> Server {
+        let log = self.path(&format!("serve-{}.log", self.servers_started()));
+        let file = std::fs::File::create(&log).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
+        Server { child, log }
     }
 
     fn servers_started(&self) -> usize {

@@ -50,16 +50,13 @@ impl Pool {
         if lock(&self.none).is_some_and(|(since, long)| since.elapsed() < long) {
             return Ok(None);
         }
-        let found = Client::connect_any(run_dir, store);
-        *lock(&self.none) = match &found {
-            Ok(Some(_)) => None,
-            Err(QueueError::Unavailable(_)) if store == StoreKind::Dir => Some((Stopwatch::start(), NO_ANSWER_FOR)),
-            _ => Some((Stopwatch::start(), NO_SERVER_FOR)),
+        let believed_for = match Client::connect_any(run_dir, store) {
+            Ok(None) => NO_SERVER_FOR,
+            Err(QueueError::Unavailable(_)) if store == StoreKind::Dir => NO_ANSWER_FOR,
+            found => return found,
         };
-        match found {
-            Err(QueueError::Unavailable(_)) if store == StoreKind::Dir => Ok(None),
-            found => found,
-        }
+        *lock(&self.none) = Some((Stopwatch::start(), believed_for));
+        Ok(None)
     }
 
     /// Gives a connection back whose last request was answered.

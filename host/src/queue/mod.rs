@@ -268,7 +268,8 @@ fn refuse_what_is_no_directory(disk: &dyn Disk, path: &Path) -> Result<(), Queue
     match disk.stat(path).map_err(wrong)? {
         Some(stat) if stat.kind != EntryKind::Dir => Err(wrong(std::io::ErrorKind::NotADirectory.into())),
         Some(_) => Ok(()),
-        None if is_listed(disk, path) => {
+        // Looked at again: somebody else may have made the directory in between.
+        None if is_listed(disk, path) && disk.stat(path).map_err(wrong)?.is_none() => {
             let message = "it is a link to something that is not there";
             Err(wrong(std::io::Error::new(std::io::ErrorKind::NotFound, message)))
         }

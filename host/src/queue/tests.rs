@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wasmq_core::event::Exhausted;
 use wasmq_core::report::FailureReport;
@@ -10,7 +11,7 @@ use wasmq_core::state::Entry;
 use wasmq_core::{
     Attempt, DeadTask, Digest, Invocation, InvocationId, Problem, Settings, Timestamp, Usage, Verdict, VersionNumber,
 };
-use wasmq_wal::disk::{Disk, SimDisk, Survival};
+use wasmq_wal::disk::{Disk, RealDisk, SimDisk, Survival};
 
 use super::*;
 use crate::journal::{DiskJournal, JournalOptions, LiveStore};
@@ -250,4 +251,30 @@ fn many_threads_that_enqueue_share_a_log_and_lose_nothing() {
 fn an_empty_batch_is_enqueued_at_once() {
     let queue = open(&SimDisk::new()).unwrap();
     assert_eq!(queue.enqueue_all(Vec::new()).unwrap(), []);
+}
+
+/// Somebody else looks at each directory all the while it is made.
+#[test]
+fn a_directory_that_is_made_at_this_moment_is_not_taken_for_a_link_to_nowhere() {
+    let root = tempfile::tempdir().unwrap();
+    let parents: Vec<_> = (0..3000).map(|n| root.path().join(n.to_string())).collect();
+    parents.iter().for_each(|parent| std::fs::create_dir(parent).unwrap());
+    let looked_for = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let looker = scope.spawn(|| {
+            for (index, parent) in parents.iter().enumerate() {
+                let dir = parent.join("data");
+                looked_for.store(index + 1, Ordering::Release);
+                while !dir.exists() {
+                    refuse_what_is_no_directory(&RealDisk, &dir).unwrap();
+                }
+            }
+        });
+        for (index, parent) in parents.iter().enumerate() {
+            while looked_for.load(Ordering::Acquire) <= index && !looker.is_finished() {
+                std::thread::yield_now();
+            }
+            std::fs::create_dir(parent.join("data")).unwrap();
+        }
+    });
 }

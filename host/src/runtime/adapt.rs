@@ -26,6 +26,7 @@ use super::rewrite::{self, EXIT_WIT, PROC_EXIT, REALLOC};
 const BEFORE_WASIP1: &str = "wasi_unstable";
 /// What generators of bindings name the section in which the type of the component is.
 const COMPONENT_TYPE: &str = "component-type";
+
 /// What a core module says of itself.
 #[derive(Debug, Default)]
 pub(super) struct CoreModule {
@@ -95,18 +96,17 @@ impl CoreModule {
         }
         problems
     }
-}
 
-/// Turns a core module into a component.
-///
-/// # Errors
-/// The first reason why that cannot be done.
-pub(super) fn adapt(bytes: &[u8]) -> Result<Vec<u8>, Rejection> {
-    let module = CoreModule::read(bytes)?;
-    if let Some(problem) = module.problems().into_iter().next() {
-        return Err(problem);
+    /// Turns the module, which these are the bytes of, into a component.
+    ///
+    /// # Errors
+    /// The first reason why that cannot be done.
+    pub(super) fn adapt(&self, bytes: &[u8]) -> Result<Vec<u8>, Rejection> {
+        match self.problems().into_iter().next() {
+            Some(problem) => Err(problem),
+            None => encode(bytes, self).map_err(|reason| Rejection::NotAdaptable { reason }),
+        }
     }
-    encode(bytes, &module).map_err(|reason| Rejection::NotAdaptable { reason })
 }
 
 /// A sentence in place of the chain of an error that the encoder made.

@@ -209,7 +209,8 @@ impl Rejection {
 pub fn accept(bytes: &[u8]) -> Result<Accepted<'_>, Rejection> {
     check_outside(bytes)?;
     let is_core_module = adapt::is_core_module(bytes);
-    let component = if is_core_module { Cow::Owned(adapt::adapt(bytes)?) } else { Cow::Borrowed(bytes) };
+    let component =
+        if is_core_module { Cow::Owned(CoreModule::read(bytes)?.adapt(bytes)?) } else { Cow::Borrowed(bytes) };
     let content = Content::read(&component)?;
     if let Some(problem) = content.problems().into_iter().next() {
         return Err(problem);
@@ -257,7 +258,7 @@ fn of_core_module(bytes: &[u8]) -> Result<(Content, Vec<Rejection>), Rejection> 
     content.core_imports = module.imports.clone();
     let mut problems = module.problems();
     if problems.is_empty() {
-        match adapt::adapt(bytes).and_then(|component| Content::read(&component)) {
+        match module.adapt(bytes).and_then(|component| Content::read(&component)) {
             Ok(adapted) => {
                 problems = adapted.problems();
                 (content.imports, content.exports) = (adapted.imports, adapted.exports);
@@ -368,26 +369,7 @@ impl Content {
             self.exports.iter().map(|name| split(name)).any(|(name, version)| name == RUN && is_wasi_0_2(version));
         if runs { Ok(Shape::Command) } else { Err(Rejection::NoEntryPoint) }
     }
-}
 
-fn need_of_interface(name: &str) -> Option<Need> {
-    match name {
-        "wasi:filesystem/types" => Some(Need::Files),
-        "wasi:sockets/tcp" | "wasi:sockets/udp" | "wasi:sockets/ip-name-lookup" => Some(Need::Network),
-        "wasi:sockets/tcp-create-socket" | "wasi:sockets/udp-create-socket" => Some(Need::Network),
-        _ => None,
-    }
-}
-
-/// By the functions of wasip1.
-fn need_of_function(name: &str) -> Option<Need> {
-    if name == "path_open" {
-        return Some(Need::Files);
-    }
-    name.starts_with("sock_").then_some(Need::Network)
-}
-
-impl Content {
     fn add(&mut self, payload: &Payload<'_>, depth: usize) -> Result<(), wasmparser::BinaryReaderError> {
         match payload {
             Payload::ComponentImportSection(section) if depth == 1 => {
@@ -426,6 +408,26 @@ impl Content {
             }
         }
     }
+}
+
+fn need_of_interface(name: &str) -> Option<Need> {
+    match name {
+        "wasi:filesystem/types" => Some(Need::Files),
+        "wasi:sockets/tcp"
+        | "wasi:sockets/tcp-create-socket"
+        | "wasi:sockets/udp"
+        | "wasi:sockets/udp-create-socket"
+        | "wasi:sockets/ip-name-lookup" => Some(Need::Network),
+        _ => None,
+    }
+}
+
+/// By the functions of wasip1.
+fn need_of_function(name: &str) -> Option<Need> {
+    if name == "path_open" {
+        return Some(Need::Files);
+    }
+    name.starts_with("sock_").then_some(Need::Network)
 }
 
 /// `package:namespace/interface` and the version behind the `@`.

@@ -12,14 +12,13 @@
 //! Invariants: all other sections are kept byte for byte, and the code in the same places, so debug information
 //! and names stay right.
 
+use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as WASIP1;
 use wasm_encoder::reencode::{Error, Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Function, ImportSection, MemArg, Module, RawSection, ValType};
-use wasmparser::{BinaryReader, ImportSectionReader, Parser, Payload, TypeSectionReader};
+use wasmparser::{BinaryReader, ImportSectionReader, Parser, Payload, TypeRef, TypeSectionReader};
 
 use super::program_break::ProgramBreak;
 
-/// The module that programs for wasip1 import from.
-const WASIP1: &str = "wasi_snapshot_preview1";
 /// The function of wasip1 that ends a program, and what takes its place.
 pub(super) const PROC_EXIT: &str = "proc_exit";
 const EXIT: (&str, &str) = ("wasi:cli/exit@0.2.12", "exit-with-code");
@@ -74,7 +73,7 @@ fn types(section: TypeSectionReader<'_>) -> Result<u32, Error> {
 fn imported_functions(section: ImportSectionReader<'_>) -> Result<u32, Error> {
     let mut count = 0;
     for import in section.into_imports() {
-        count += u32::from(matches!(import?.ty, wasmparser::TypeRef::Func(_)));
+        count += u32::from(matches!(import?.ty, TypeRef::Func(_) | TypeRef::FuncExact(_)));
     }
     Ok(count)
 }
@@ -125,9 +124,7 @@ fn item(section: u8, numbers: &Numbers, heap: ProgramBreak) -> Option<Vec<u8>> {
             item.push(0);
             number(numbers.functions, 0, &mut item);
         }
-        CODE => {
-            counted(&realloc(heap).into_raw_body(), &mut item);
-        }
+        CODE => counted(&realloc(heap).into_raw_body(), &mut item),
         _ => return None,
     }
     Some(item)

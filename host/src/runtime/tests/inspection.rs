@@ -149,6 +149,25 @@ fn a_program_for_wasip1_becomes_a_command_and_always_the_same() {
     assert!(accept(&one.component).unwrap().module.is_none());
 }
 
+/// What passes the inspection the engine can compile: both know the same proposals.
+#[test]
+fn the_engine_has_what_compilers_use_of_webassembly_3_0() {
+    let exceptions = r#"(tag $oops (param i32))
+        (func $main (local $code i32)
+          (block $caught (result i32) (try_table (catch $oops $caught) (throw $oops (i32.const 7))) (unreachable))
+          (if (i32.ne (i32.const 7)) (then (unreachable))))"#;
+    let garbage = r#"(type $pair (struct (field i32) (field i32)))
+        (func $main (if (i32.ne (struct.get $pair 1 (struct.new $pair (i32.const 1) (i32.const 2))) (i32.const 2))
+          (then (unreachable))))"#;
+    let tail_calls = r#"(func $down (param i32) (if (local.get 0)
+          (then (return_call $down (i32.sub (local.get 0) (i32.const 1))))))
+        (func $main (call $down (i32.const 5000000)))"#;
+    for fields in [exceptions, garbage, tail_calls] {
+        let bytes = wat(&format!(r#"(module (memory (export "memory") 1) {fields} (export "_start" (func $main)))"#));
+        assert_eq!(run(&accept(&bytes).unwrap().component, b"").verdict, Verdict::Completed, "{fields}");
+    }
+}
+
 #[test]
 fn an_adapted_program_keeps_its_exit_code() {
     let component = accept(&program("")).unwrap().component.into_owned();

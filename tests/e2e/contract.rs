@@ -158,6 +158,11 @@ impl Stage {
         for expected in shows {
             assert!(stderr.contains(expected), "{expected} is missing in: {stderr}");
         }
+        // Whatever the words, it failed in the same place; what ends elsewhere is another failure.
+        let again = self.dies("exception the shop is closed", &["--max-attempts", "1"]);
+        assert_eq!(dead["fingerprint"], again["fingerprint"], "{} {}", dead["failure"], again["failure"]);
+        let elsewhere = self.dies("memory", &["--max-attempts", "1"]);
+        assert_ne!(dead["fingerprint"], elsewhere["fingerprint"], "{}", elsewhere["failure"]);
         self.row("uncaught exception with its own message and stack");
     }
 

@@ -252,6 +252,11 @@ impl Server {
         signal(self.pid(), name);
     }
 
+    /// Whether it has come to its end.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end and returns its exit code; -1 when a signal ended it.
     #[track_caller]
     pub fn ended(&mut self) -> i32 {

@@ -20,6 +20,7 @@ pub mod bytes;
 pub mod codec;
 pub mod dead_task;
 pub mod event;
+pub mod fingerprint;
 pub mod id;
 pub mod invocation;
 pub mod name;

@@ -74,6 +74,42 @@ pub struct Frame {
     pub source: Option<String>,
 }
 
+impl Frame {
+    /// Whether it is of the author's code, as far as its name or place tells: not how a language panics, not how
+    /// the host called. The culprit hardly is among the others.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        // Rust's sources lie there whoever built them; what was inlined has lost its crate from its name.
+        const SOURCES: [&str; 3] = ["library/std/src/", "library/core/src/", "library/alloc/src/"];
+        if self.source.as_deref().is_some_and(|source| SOURCES.iter().any(|place| source.contains(place))) {
+            return false;
+        }
+        self.function.as_deref().is_none_or(|name| !is_of_a_runtime(name))
+    }
+}
+
+/// Whether a function is of a language's own machinery, or where the host calls a component.
+pub(crate) fn is_of_a_runtime(name: &str) -> bool {
+    const NAMES: [&str; 3] = ["abort", "raise", "panic"];
+    const PREFIXES: [&str; 13] = [
+        "std::",
+        "core::",
+        "alloc::",
+        "<core::",
+        "<alloc::",
+        "<std::",
+        "<str",
+        "<[",
+        "<usize as core::",
+        "rust_",
+        "__",
+        "runtime.",
+        "wit_dylib_",
+    ];
+    let is_entry_point = name.contains('#') && (name.starts_with("wasmq:") || name.starts_with("wasi:"));
+    is_entry_point || NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// A trap with its backtrace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrapInfo {
@@ -224,6 +260,24 @@ pub struct Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_machinery_of_a_language_and_the_entry_point_are_not_the_author_s() {
+        let frame = |name: &str, source: Option<&str>| Frame {
+            function: Some(name.to_owned()),
+            source: source.map(str::to_owned),
+            ..Frame::default()
+        };
+        for name in ["abort", "std::panicking::begin", "__rustc::rust_panic", "wasmq:task/handler@0.1.0#handle"] {
+            assert!(!frame(name, None).is_own(), "{name}");
+        }
+        for name in ["handle", "csv::read_row", "main.outer", "abort_order", "C#"] {
+            assert!(frame(name, None).is_own(), "{name}");
+        }
+        assert!(!frame("panic_fmt", Some("/rustc/abc/library/core/src/panicking.rs:80:14")).is_own());
+        assert!(frame("panic_fmt", Some("src/panicking.rs:80:14")).is_own());
+        assert!(Frame::default().is_own(), "nobody knows");
+    }
 
     #[test]
     fn a_backtrace_keeps_both_ends_and_counts_the_rest() {

@@ -7,8 +7,9 @@
 //! Deliberately absent: queues ordered by time, which the worker derives, and the clock.
 
 use crate::bytes::Bytes;
-use crate::dead_task::{DeadTask, fingerprint};
+use crate::dead_task::DeadTask;
 use crate::event::{Event, Exhausted, Outcome, Started};
+use crate::fingerprint::fingerprint;
 use crate::id::{IdMap, InvocationId};
 use crate::invocation::Invocation;
 use crate::report::Attempt;

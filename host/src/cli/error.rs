@@ -148,7 +148,11 @@ impl CliError {
             Self::Name(_) => ("name", Exit::Usage),
             Self::Settings(_) => ("settings", Exit::Usage),
             Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => ("file-not-found", Exit::Usage),
-            Self::File { source, .. } if source.kind() == io::ErrorKind::InvalidInput => ("file", Exit::Usage),
+            Self::File { source, .. }
+                if matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory) =>
+            {
+                ("file", Exit::Usage)
+            }
             Self::File { .. } => ("file", Exit::Failure),
             Self::PayloadTooLarge { .. } => ("payload-too-large", Exit::Usage),
             Self::ComponentTooLarge { .. } => ("component-too-large", Exit::Refused),

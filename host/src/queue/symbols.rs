@@ -10,7 +10,7 @@ use wasmq_core::{DeadTask, Digest, TaskName, VersionNumber};
 use super::{Completion, Inner, Queue, QueueError};
 use crate::causes::error_chain;
 use crate::config::close::close_names;
-use crate::runtime::accept;
+use crate::runtime::{accept, check_outside};
 use crate::symbols::{self, Contents};
 
 /// How a component is named where no task is.
@@ -85,10 +85,11 @@ impl Queue {
     /// They take the place of those that were added before.
     ///
     /// # Errors
-    /// [`QueueError::SymbolsRefused`] when the file is of other code or says nothing; or the component cannot
-    /// be read, or the disk is full or fails.
+    /// [`QueueError::Refused`] when the file is no wasm, [`QueueError::SymbolsRefused`] when it is of other code
+    /// or says nothing; or the component cannot be read, or the disk is full or fails.
     pub fn add_symbols(&self, component: Digest, file: &[u8]) -> Result<AddedSymbols, QueueError> {
         self.inner.refuse_place()?;
+        check_outside(file)?;
         let registry = &self.inner.registry;
         let bytes = registry.load_component(&component)?;
         let found = symbols::matched(&bytes, component, file).or_else(|refused| match accept(file) {

@@ -156,7 +156,8 @@ pub enum Rejection {
     },
     /// A component without an entry point.
     #[error(
-        "the component exports neither wasmq:task/handler@0.1.0 nor wasi:cli/run@0.2.x; export the handler of the wasmq:task world, or build a command with a main function"
+        "the component exports neither wasmq:task/handler@{} nor wasi:cli/run@0.2.x; export the handler of the wasmq:task world, or build a command with a main function",
+        super::WIT_VERSION
     )]
     NoEntryPoint,
     /// A handler of a version that this host does not run.
@@ -269,7 +270,11 @@ fn of_core_module(bytes: &[u8]) -> Result<(Content, Vec<Rejection>), Rejection> 
     Ok((content, problems))
 }
 
-fn check_outside(bytes: &[u8]) -> Result<(), Rejection> {
+/// Whether a file is wasm at all, by its size and its first bytes.
+///
+/// # Errors
+/// It is not.
+pub fn check_outside(bytes: &[u8]) -> Result<(), Rejection> {
     let found_bytes = bytes.len() as u64;
     if bytes.is_empty() {
         return Err(Rejection::Empty);

@@ -60,7 +60,7 @@ use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 pub(crate) use attempt::{Facts, Input, Limits};
-pub use inspect::{Accepted, Inspection, MAX_COMPONENT_BYTES, Need, Rejection, Shape, accept, inspect};
+pub use inspect::{Accepted, Inspection, MAX_COMPONENT_BYTES, Need, Rejection, Shape, accept, check_outside, inspect};
 pub(crate) use prepare::Prepared;
 pub(crate) use state::Cancel;
 

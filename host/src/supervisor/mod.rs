@@ -22,6 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub use hub::{ServerFigures, WorkerStatus};
 pub use socket::{connect, servers};
 
+use crate::clock::Stopwatch;
 use crate::worker::WorkerConfig;
 use hub::{Event, Hub};
 
@@ -74,18 +75,24 @@ pub fn serve(options: ServeOptions, ready: impl FnOnce()) -> Result<(), ServeErr
     })
 }
 
-/// Turns the first SIGTERM or SIGINT into an orderly stop and the second into a hurried one.
+/// Turns the first SIGTERM or SIGINT into an orderly stop and the second into a hurried one. A terminal, a shell
+/// and whoever started this each pass on one press of Ctrl-C, so those that come together are one.
 async fn signals(events: tokio::sync::mpsc::UnboundedSender<Event>) {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         tracing::error!("signals cannot be handled; only killing stops this server");
         return;
     };
+    let mut last: Option<Stopwatch> = None;
     loop {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+        if last.is_some_and(|since| since.elapsed() < TOGETHER) {
+            continue;
+        }
+        last = Some(Stopwatch::start());
         if events.send(Event::Stop).is_err() {
             return;
         }
@@ -102,6 +109,8 @@ async fn ticks(events: tokio::sync::mpsc::UnboundedSender<Event>) {
     }
 }
 
+/// Signals that come within this time are one.
+const TOGETHER: Duration = Duration::from_millis(300);
 /// How often the hub looks for workers that say nothing.
 const TICK: Duration = Duration::from_secs(1);
 /// How long after the grace time a worker that does not end is killed.

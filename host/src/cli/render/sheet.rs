@@ -9,6 +9,8 @@ use crate::cli::output::table::{Cell, Table};
 
 /// The most lines of a block that a page shows.
 const MAX_BLOCK_LINES: usize = 60;
+/// The most characters of a line of a block that a page shows.
+const MAX_LINE_CHARS: usize = 2000;
 
 /// A page that grows piece by piece.
 #[derive(Debug)]
@@ -68,8 +70,8 @@ impl Sheet {
         self.table(&table);
     }
 
-    /// A block of text that is safe already, each line behind a bar; of a long one both ends, unless
-    /// nothing is left out.
+    /// A block of text that is safe already, each line behind a bar; of a long one both ends, and of a long line
+    /// its beginning, unless nothing is left out.
     pub fn block(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         let half = MAX_BLOCK_LINES / 2;
@@ -83,9 +85,23 @@ impl Sheet {
                 self.sentence(Tone::Faint, &format!("… {left_out} lines are left out here; {rest} shows them …"));
             }
             if left_out == 0 || at < half || at >= half + left_out {
+                let (line, cut_chars) = self.beginning(line);
                 self.lines.push(format!("  {bar} {line}").trim_end().to_owned());
+                if cut_chars > 0 {
+                    self.sentence(
+                        Tone::Faint,
+                        &format!("… {cut_chars} characters are left out here; {rest} shows them …"),
+                    );
+                }
             }
         }
+    }
+
+    /// As much of a line as is shown, and how many characters are not.
+    fn beginning<'l>(&self, line: &'l str) -> (&'l str, usize) {
+        let end = line.char_indices().nth(MAX_LINE_CHARS).filter(|_| self.rest.is_some());
+        let (shown, left_out) = line.split_at(end.map_or(line.len(), |(at, _)| at));
+        (shown, left_out.chars().count())
     }
 
     /// A numbered line: its number, a text in its tone, and something beside it.
@@ -127,5 +143,19 @@ mod tests {
         let mut whole = Sheet::new(Paint::off(), None).with_rest(None);
         whole.block(&text.join("\n"));
         assert_eq!(whole.into_lines().len(), 100);
+    }
+
+    #[test]
+    fn a_long_line_keeps_its_beginning_and_says_so() {
+        let line = "é".repeat(2100);
+        let mut sheet = Sheet::new(Paint::off(), None);
+        sheet.block(&format!("{}\n{line}\nend", "é".repeat(2000)));
+        let lines = sheet.into_lines();
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert_eq!(lines[0], lines[1], "the first 2000 characters");
+        assert_eq!(lines[2], "  … 100 characters are left out here; --json shows them …");
+        let mut whole = Sheet::new(Paint::off(), None).with_rest(None);
+        whole.block(&line);
+        assert_eq!(whole.into_lines(), [format!("  │ {line}")]);
     }
 }

@@ -17,7 +17,8 @@ mod tails;
 use std::path::Path;
 use std::sync::Arc;
 
-use wasmq_core::dead_task::{DeadLimits, fingerprint};
+use wasmq_core::dead_task::DeadLimits;
+use wasmq_core::fingerprint::fingerprint;
 use wasmq_core::report::FailureReport;
 use wasmq_core::{
     Attempt, Bytes, DeadTask, Digest, InvocationId, Problem, Settings, Timestamp, Usage, Verdict, VersionNumber,

@@ -51,7 +51,8 @@ pub struct Args {
     /// Attempts including the first, from 1 to 1000. [default: what it was enqueued with, else the setting of the task]
     #[arg(long, value_name = "N", value_parser = values::own_max_attempts, allow_negative_numbers = true)]
     pub max_attempts: Option<NonZeroU32>,
-    /// Wait until all have ended, and say how many are done and which are dead again.
+    /// Wait until all have ended, and say how many are done and which are dead again. Without a server it waits for
+    /// one.
     #[arg(long, conflicts_with = "dry_run")]
     pub wait: bool,
     /// Only say what would be done.

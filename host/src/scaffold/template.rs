@@ -1,8 +1,9 @@
 //! The files of a new task, by language. They lie in `host/templates` as they are, but for the name.
 //!
 //! Invariants: every file of `host/templates` belongs to a template, and every typed one gets the WIT
-//! package of this program. `{{task}}` stands for the name of the task and `{{package}}` for a name
-//! that package managers take, which have other rules.
+//! package of this program. `{{task}}` stands for the name of the task, `{{package}}` for a name
+//! that package managers take, which have other rules, `{{verdict}}` and `{{exit}}` for how a task
+//! gives up and how `wasmq run` leaves then.
 
 use wasmq_core::TaskName;
 
@@ -26,12 +27,9 @@ macro_rules! parts {
 
 const COMMON: &[Part] = parts! {
     "task.toml" from "common/task.toml",
+    "test" from "common/test",
     "sample/expenses.csv" from "common/sample/expenses.csv",
     "sample/bad-amount.csv" from "common/sample/bad-amount.csv",
-};
-
-const TYPED: &[Part] = parts! {
-    "test" from "common/test",
 };
 
 const RUST: &[Part] = parts! {
@@ -75,7 +73,6 @@ const GO: &[Part] = parts! {
     "build" from "go/build",
     "go.mod" from "go/go.mod.template",
     "main.go" from "go/main.go",
-    "test" from "go/test",
 };
 
 const C: &[Part] = parts! {
@@ -103,9 +100,7 @@ const fn own(language: Language) -> &'static [Part] {
 /// The files of a new task, sorted by path.
 pub(crate) fn files(language: Language, task: &TaskName) -> Vec<NewFile> {
     let typed = language.about().shape == "typed";
-    let shared = if typed { TYPED } else { &[] };
-    let parts = COMMON.iter().chain(shared).chain(own(language));
-    let mut files: Vec<NewFile> = parts.map(|part| fill(part, task)).collect();
+    let mut files: Vec<NewFile> = COMMON.iter().chain(own(language)).map(|part| fill(part, task, typed)).collect();
     if typed {
         files.extend(wit::FILES.iter().map(|file| NewFile {
             path: format!("wit/{}", file.name),
@@ -117,11 +112,14 @@ pub(crate) fn files(language: Language, task: &TaskName) -> Vec<NewFile> {
     files
 }
 
-/// A part with the name in its places. What is not text has no places.
-fn fill(part: &Part, task: &TaskName) -> NewFile {
+/// A part with everything in its places. What is not text has no places.
+fn fill(part: &Part, task: &TaskName, typed: bool) -> NewFile {
+    let (exit, verdict) = if typed { ("20", "error.permanent") } else { ("22", "exit.65") };
+    let package = package(task);
+    let places = [("{{task}}", task.as_str()), ("{{package}}", &package), ("{{exit}}", exit), ("{{verdict}}", verdict)];
     let bytes = str::from_utf8(part.bytes).map_or_else(
         |_| part.bytes.to_vec(),
-        |text| text.replace("{{task}}", task.as_str()).replace("{{package}}", &package(task)).into_bytes(),
+        |text| places.iter().fold(text.to_owned(), |text, (place, value)| text.replace(place, value)).into_bytes(),
     );
     NewFile { path: part.path.to_owned(), bytes, executable: matches!(part.path, "build" | "test") }
 }
@@ -176,7 +174,9 @@ mod tests {
             let files = made(language, "a.b_c");
             for file in &files {
                 let text = String::from_utf8_lossy(&file.bytes);
-                assert!(!text.contains("{{task}}") && !text.contains("{{package}}"), "{}", file.path);
+                for place in ["{{task}}", "{{package}}", "{{exit}}", "{{verdict}}"] {
+                    assert!(!text.contains(place), "{place} in {}", file.path);
+                }
             }
             let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
             assert_eq!(paths.len(), files.len());
@@ -197,13 +197,8 @@ mod tests {
         }
         let mut found = Vec::new();
         visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("templates"), &mut found);
-        let known: Vec<&[u8]> = Language::ALL
-            .iter()
-            .flat_map(|language| own(*language))
-            .chain(COMMON)
-            .chain(TYPED)
-            .map(|part| part.bytes)
-            .collect();
+        let known: Vec<&[u8]> =
+            Language::ALL.iter().flat_map(|language| own(*language)).chain(COMMON).map(|part| part.bytes).collect();
         assert_eq!(found.len(), known.len());
         assert!(found.iter().all(|bytes| known.contains(&bytes.as_slice())));
     }

@@ -30,16 +30,33 @@ pub fn fingerprint(task: &TaskName, verdict: &Verdict, failure: &FailureReport) 
 
 /// Where a guest failed that was not asked: the kind of its exception, and functions from the innermost.
 fn place(failure: &FailureReport) -> Vec<String> {
-    let stderr = String::from_utf8_lossy(&failure.stderr.bytes.0);
-    let printed = of_python(&stderr).or_else(|| of_javascript(&stderr)).or_else(|| of_go(&stderr));
-    printed.filter(|place| !place.is_empty()).unwrap_or_else(|| {
+    printed(failure).unwrap_or_else(|| {
         let names = failure.trap.iter().flat_map(|trap| &trap.frames).filter_map(|frame| frame.function.as_deref());
         names.map(without_hashes).filter(|name| !is_of_a_runtime(name)).take(MAX_FUNCTIONS).collect()
     })
 }
 
+/// Whether the language itself wrote a stack to stderr, as interpreters do, whose own functions are all there
+/// is in a backtrace.
+#[must_use]
+pub fn has_printed_stack(failure: &FailureReport) -> bool {
+    printed(failure).is_some()
+}
+
+/// A stack that a language wrote: the kind of the exception, where there are kinds, and the functions from the
+/// innermost.
+type Stack = (Option<String>, Vec<String>);
+
+/// The stack that the language wrote to stderr, as parts of a fingerprint.
+fn printed(failure: &FailureReport) -> Option<Vec<String>> {
+    let stderr = String::from_utf8_lossy(&failure.stderr.bytes.0);
+    let found = [of_python, of_javascript, of_go].into_iter().filter_map(|read| read(&stderr));
+    let (kind, functions) = found.into_iter().find(|(_, functions)| !functions.is_empty())?;
+    Some(kind.into_iter().chain(functions.into_iter().take(MAX_FUNCTIONS)).collect())
+}
+
 /// The last traceback: `File "FILE", line N, in FUNCTION`, the outermost first, and behind them `TYPE: MESSAGE`.
-fn of_python(stderr: &str) -> Option<Vec<String>> {
+fn of_python(stderr: &str) -> Option<Stack> {
     let (_, traceback) = stderr.rsplit_once("Traceback (most recent call last)")?;
     let mut lines = traceback.lines().skip(1);
     let mut functions = Vec::new();
@@ -49,30 +66,31 @@ fn of_python(stderr: &str) -> Option<Vec<String>> {
         !line.starts_with(' ') && !line.is_empty()
     });
     let kind = exception.map(|line| line.split_once(':').map_or(line, |(kind, _)| kind).to_owned());
-    Some(kind.into_iter().chain(functions.into_iter().rev()).take(MAX_FUNCTIONS).collect())
+    functions.reverse();
+    Some((kind, functions))
 }
 
 /// `Uncaught TYPE: MESSAGE` and then `    at FUNCTION (FILE:LINE:COLUMN)`; QuickJS prints the stack on one line
 /// when nobody caught the exception.
-fn of_javascript(stderr: &str) -> Option<Vec<String>> {
+fn of_javascript(stderr: &str) -> Option<Stack> {
     const ON_ONE_LINE: &str = "stack: Some(\"";
     let (kind, stack) = match stderr.split_once("Uncaught ") {
-        Some((_, stack)) => (stack.split([':', '\n']).next(), stack.replace("\\n", " ")),
+        Some((_, stack)) => (stack.split([':', '\n']).next(), stack.to_owned()),
         None => (None, stderr.split_once(ON_ONE_LINE)?.1.replace("\\n", "\n")),
     };
     let stack = stack.split_once(ON_ONE_LINE).map_or(stack.as_str(), |(first, _)| first);
     let called = stack.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
     let functions = called.map(|line| line.split_once(" (").map_or("<anonymous>", |(name, _)| name).to_owned());
-    Some(kind.map(str::to_owned).into_iter().chain(functions).take(MAX_FUNCTIONS).collect())
+    Some((kind.map(str::to_owned), functions.collect()))
 }
 
 /// `goroutine N [STATE]:`, and then two lines a function: `PACKAGE.FUNCTION(ARGUMENTS)` and where it is.
-fn of_go(stderr: &str) -> Option<Vec<String>> {
+fn of_go(stderr: &str) -> Option<Stack> {
     let (_, stack) = stderr.split_once("\ngoroutine ")?;
     let first = stack.lines().skip(1).take_while(|line| !line.is_empty());
     let calls = first.filter(|line| !line.starts_with(['\t', ' '])).filter_map(|line| line.rsplit_once('('));
     let names = calls.map(|(name, _)| name).filter(|name| !is_of_a_runtime(name));
-    Some(names.take(MAX_FUNCTIONS).map(str::to_owned).collect())
+    Some((None, names.map(str::to_owned).collect()))
 }
 
 /// A function name without what is in brackets, such as `csv_report[1681a431dfcf7f1b]::read_row`.
@@ -143,6 +161,17 @@ mod tests {
         let print = |message: &str| of_trap(&["abort", "wasmq:task/handler@0.1.0#handle"], message, "");
         assert_eq!(print("no shelf 3"), print("no shelf 14"));
         assert_ne!(print("no shelf 3"), print("no book"));
+    }
+
+    #[test]
+    fn what_has_no_stack_is_not_taken_for_one() {
+        for stderr in
+            ["", "Uncaught ", "goroutine ", "panic: x\n\ngoroutine 1 [running]:\n", "thread 'a' panicked at b.rs:1:1:"]
+        {
+            let bytes = Bytes(stderr.as_bytes().to_vec());
+            let failure = FailureReport { stderr: Tail { bytes, total_bytes: 0 }, ..failure("x") };
+            assert!(!has_printed_stack(&failure), "{stderr}");
+        }
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn next(sheet: &mut Sheet, dead: &DeadTask, wasmq: &str) {
         _ => (format!("{wasmq} deploy {task} FIXED.wasm"), "deploy a repaired version"),
     };
     let mut commands = Vec::new();
-    if dead.failure.trap.as_ref().is_some_and(failure::lacks_names) {
+    if failure::lacks_names(&dead.failure) {
         let command = format!("{wasmq} symbols add {} UNSTRIPPED.wasm", dead.component.short());
         commands.push((command, "see where it trapped"));
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use wasmq_core::fingerprint::has_printed_stack;
 use wasmq_core::report::{FailureReport, Frame, Said};
 use wasmq_core::{Tail, TrapCode, TrapInfo, Verdict};
 
@@ -63,6 +64,7 @@ pub fn show(sheet: &mut Sheet, failure: &FailureReport) {
     problem(sheet, failure);
     if let Some(trap) = &failure.trap {
         backtrace(sheet, trap);
+        explain_frames(sheet, failure);
     }
     tail(sheet, "STDOUT", &failure.stdout);
     said(sheet, &failure.stderr, &failure.log);
@@ -111,16 +113,24 @@ fn backtrace(sheet: &mut Sheet, trap: &TrapInfo) {
         let kind = if trap.code == TrapCode::Unreachable.name() { " panic machinery" } else { "" };
         sheet.sentence(Tone::Faint, &format!("    frames 0 to {last} are the language's own{kind}; {rest} shows them"));
     }
-    if lacks_names(trap) {
+}
+
+/// Says what to make of a backtrace that does not name what the author wrote.
+fn explain_frames(sheet: &mut Sheet, failure: &FailureReport) {
+    if lacks_names(failure) {
         sheet.sentence(Tone::Faint, &format!("    {NAMELESS}"));
+    } else if has_printed_stack(failure) {
+        sheet.sentence(Tone::Faint, "    these are the functions of the interpreter; the stack of the task is below");
     }
 }
 
-/// Whether a backtrace is of code without names. A few nameless frames among others are what a toolchain adds.
+/// Whether a backtrace is of code without names. A few nameless frames among others are what a toolchain adds,
+/// and an interpreter says itself where it was.
 #[must_use]
-pub fn lacks_names(trap: &TrapInfo) -> bool {
-    let nameless = trap.frames.iter().filter(|frame| frame.function.is_none()).count();
-    nameless > 0 && nameless * 2 >= trap.frames.len()
+pub fn lacks_names(failure: &FailureReport) -> bool {
+    let frames = failure.trap.as_ref().map_or(&[][..], |trap| &trap.frames);
+    let nameless = frames.iter().filter(|frame| frame.function.is_none()).count();
+    nameless > 0 && nameless * 2 >= frames.len() && !has_printed_stack(failure)
 }
 
 /// How many frames at the top are the language's own, when they are many enough to stand in the way
@@ -211,6 +221,7 @@ fn tail(sheet: &mut Sheet, title: &str, tail: &Tail) {
 
 #[cfg(test)]
 mod tests {
+    use wasmq_core::Bytes;
     use wasmq_core::report::Problem;
 
     use super::*;
@@ -249,17 +260,22 @@ mod tests {
 
     #[test]
     fn a_backtrace_of_numbers_says_what_to_do_and_one_with_names_does_not() {
-        let hint_below = |names: &[&str]| {
+        let told = |names: &[&str], stderr: &str| {
             let mut trap = trap(names);
             trap.frames.iter_mut().filter(|frame| frame.function.as_deref() == Some("")).for_each(|frame| {
                 frame.function = None;
             });
+            let stderr = Tail { bytes: Bytes(stderr.as_bytes().to_vec()), total_bytes: 0 };
+            let failure = FailureReport { trap: Some(trap), stderr, ..FailureReport::default() };
             let mut sheet = Sheet::new(Paint::off(), None);
-            backtrace(&mut sheet, &trap);
-            sheet.into_lines().last().is_some_and(|line| line.contains("built without names"))
+            explain_frames(&mut sheet, &failure);
+            sheet.into_lines().join("")
         };
-        assert!(hint_below(&["", "", ""]) && hint_below(&["adapter", ""]));
-        assert!(!hint_below(&PANIC) && !hint_below(&["handle", "", "run"]) && !hint_below(&[]));
+        let hint = |names: &[&str]| told(names, "").contains("built without names");
+        assert!(hint(&["", "", ""]) && hint(&["adapter", ""]));
+        assert!(!hint(&PANIC) && !hint(&["handle", "", "run"]) && !hint(&[]));
+        let stack = "Uncaught Error: no shelf\n    at price (/shop.js:58:21)\n";
+        assert!(told(&["", ""], stack).contains("the stack of the task is below"));
     }
 
     #[test]

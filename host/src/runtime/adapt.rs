@@ -3,7 +3,7 @@
 //! Two kinds are taken: a program for `wasm32-wasip1` (it has `_start`) becomes a command, and a module that
 //! carries the type of its component, as generators of bindings leave it, becomes what that type says. Both get
 //! the official adapter from wasip1 to WASI 0.2. What the adapter does not do well is mended in the module
-//! (`rewrite.rs`).
+//! (`rewrite.rs`, `heap_end.rs`).
 //!
 //! Invariants: the same module gives the same component, as long as the adapter is the same. Any bytes give a
 //! component or a sentence, never a panic.
@@ -18,6 +18,7 @@ use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
+use super::heap_end;
 use super::inspect::Rejection;
 use super::program_break;
 use super::rewrite::{self, EXIT_WIT, PROC_EXIT, REALLOC};
@@ -126,8 +127,13 @@ fn encode(bytes: &[u8], module: &CoreModule) -> Result<Vec<u8>, String> {
 
 /// The program with what the adapter lacks.
 fn mended(bytes: &[u8], module: &CoreModule) -> Result<Vec<u8>, String> {
-    let heap = if module.has_realloc { None } else { program_break::of_go(bytes) };
-    let mut program = rewrite::rewrite(bytes, heap).map_err(sentence)?;
+    // One with memory for the adapter to ask for shares none with it.
+    let (bytes, heap) = if module.has_realloc {
+        (Cow::Borrowed(bytes), None)
+    } else {
+        (heap_end::bounded(bytes), program_break::of_go(bytes))
+    };
+    let mut program = rewrite::rewrite(&bytes, heap).map_err(sentence)?;
     if module.imports.iter().any(|(from, name)| from == WASIP1 && name == PROC_EXIT) {
         let mut resolve = Resolve::default();
         let package = resolve.push_str("exit.wit", EXIT_WIT).map_err(sentence)?;

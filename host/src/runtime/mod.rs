@@ -14,7 +14,7 @@
 //! | `engine.rs` | engine settings, the instance pool |
 //! | `ticker.rs` | interrupts guests every 10 ms |
 //! | `inspect.rs` | what a `.wasm` file is, without compiling it |
-//! | `adapt.rs`, `rewrite.rs`, `program_break.rs` | core modules turned into components |
+//! | `adapt.rs`, `rewrite.rs`, `program_break.rs`, `heap_end.rs` | core modules turned into components |
 //! | `cache.rs` | compiled code on disk |
 //! | `prepare.rs` | from a digest to something that can be run |
 //! | `offered.rs`, `linker.rs`, `wasi.rs`, `exit.rs`, `host_impl.rs`, `stdio.rs` | what a guest can call |
@@ -31,6 +31,7 @@ mod engine;
 mod exit;
 mod failure;
 mod guest_log;
+mod heap_end;
 mod host_impl;
 mod inspect;
 mod limits;

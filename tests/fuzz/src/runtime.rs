@@ -4,6 +4,8 @@
 mod adapt;
 #[path = "../../../host/src/runtime/inspect.rs"]
 pub(crate) mod inspect;
+#[path = "../../../host/src/runtime/heap_end.rs"]
+mod heap_end;
 #[path = "../../../host/src/runtime/program_break.rs"]
 mod program_break;
 #[path = "../../../host/src/runtime/rewrite.rs"]

@@ -194,11 +194,19 @@ impl Stage {
 
     fn a_cancellation_ends_it(&self) {
         self.deploy(&["--timeout", "10m"]);
-        let server = self.world.serve(&["--workers", "1"]);
+        let mut server = self.world.serve(&["--workers", "1", "--grace", "10m"]);
         let id = self.world.enqueue(&[self.language.name, "cancelled\n"]);
         self.world.until_phase(&id, "running");
+        if self.language.typed {
+            // It is told, and does not make the server wait for ten minutes.
+            server.signal("TERM");
+            assert_eq!(server.ended(), 0, "{}", server.log());
+            assert_eq!(self.world.live()[0]["attempts"], 0, "put back");
+            server = self.world.serve(&["--workers", "1"]);
+            self.world.until_phase(&id, "running");
+        }
         self.world.run(&["cancel", &id]).ok();
-        until("it has ended", || self.world.live().is_empty());
+        assert!(self.world.live().is_empty());
         assert!(self.world.dead().iter().all(|dead| dead["id"] != id.as_str()));
         server.stop();
         self.row("cancellation");

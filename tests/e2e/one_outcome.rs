@@ -94,6 +94,22 @@ fn what_is_cancelled_while_it_runs_ends_as_cancelled_for_everybody() {
 }
 
 #[test]
+fn a_task_that_asks_is_told_that_it_is_cancelled_and_its_last_words_are_heard() {
+    let world = World::new();
+    deploy_as(&world, "cancel", "cancel", &["--timeout", "1h"]);
+    let server = world.serve(&["--workers", "1", "-vv"]);
+    let waiter = start(&world, &["enqueue", "cancel", "360000", "--wait", "--json"]);
+    until("it has asked", || server.log().contains("listening"));
+    let id = world.live()[0]["id"].as_str().unwrap().to_owned();
+    world.run(&["cancel", &id]).ok();
+    assert!(world.live().is_empty(), "it has ended when the cancellation is answered");
+    let told = until_exit("the waiter is told", waiter);
+    assert_eq!((told.code, &told.json()["verdict"]), (26, &"cancelled".into()));
+    assert_eq!(told.json()["failure"]["problem"]["code"], "cancelled", "{}", told.text());
+    server.stop();
+}
+
+#[test]
 fn a_cancellation_that_meets_the_end_has_one_outcome() {
     let world = World::new();
     world.deploy("slow", &[]);
@@ -304,8 +320,7 @@ fn a_second_interrupt_ends_at_once_and_what_ran_is_still_there() {
     let workers = world.workers();
     server.signal("INT");
     until("it drains", || server.log().contains("draining"));
-    server.signal("INT");
-    server.ended();
+    server.press_until_ended("INT");
     until("its workers are gone", || !workers.iter().any(|pid| is_alive(*pid)));
     let live = world.live();
     assert_eq!((live.len(), live[0]["id"].as_str()), (1, Some(id.as_str())));

@@ -139,11 +139,7 @@ fn a_second_signal_ends_at_once_and_loses_nothing() {
     server.signal("TERM");
     until("it drains", || server.log().contains("draining"));
     let since = Instant::now();
-    // What comes with the first is one with it, so it is pressed until it works.
-    until("it ends", || {
-        server.signal("TERM");
-        server.has_ended()
-    });
+    server.press_until_ended("TERM");
     assert!(since.elapsed() < Duration::from_secs(4), "it took {:?}", since.elapsed());
     until("its workers are gone", || !workers.iter().any(|pid| is_alive(*pid)));
     let live = world.live();

@@ -252,9 +252,13 @@ impl Server {
         signal(self.pid(), name);
     }
 
-    /// Whether it has come to its end.
-    pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+    /// Sends a signal until the server has ended: what comes soon after another is one with it.
+    #[track_caller]
+    pub fn press_until_ended(&mut self, name: &str) {
+        until("the server ends", || {
+            self.signal(name);
+            self.child.try_wait().unwrap().is_some()
+        });
     }
 
     /// Waits for its end and returns its exit code; -1 when a signal ended it.

@@ -14,6 +14,9 @@ fn handle(_: Invocation, payload: Payload) -> Result<Payload, Failure> {
         if host::cancelled() {
             return Err(retryable("cancelled", format!("stopped at step {step} of {steps}")));
         }
+        if step == 0 {
+            host::log(host::Level::Info, "listening", &[]);
+        }
         host::progress(step, steps, "working");
         thread::sleep(Duration::from_millis(10));
     }

@@ -61,6 +61,10 @@ pub(super) const STEPS: &[Step] = &[
         world.finish(First, vec![(9, Ending::Aborted)])?;
         world.commit(First)
     }),
+    ("cancel one that runs", |world| {
+        world.cancel(First, 10)?;
+        world.commit(First)
+    }),
     ("segments are filled, and dropped again", |world| churn(world, First, 20)),
     ("a worker is killed and another adopts its log", |world| {
         world.enqueue(First, "resize", 12..=14)?;

@@ -311,11 +311,11 @@ impl World {
         self.finish(who, running.into_iter().map(|id| (number(id), ending.clone())).collect())
     }
 
-    /// Cancels one that is queued.
+    /// Cancels one that is queued or runs.
     pub(super) fn cancel(&mut self, who: Who, n: u128) -> Acted {
         self.with(who, |worker, told| {
-            let is_queued = |entry: &Entry<Payload>| matches!(entry.phase, Phase::Queued { .. });
-            if worker.live().get(&id(n)).is_some_and(is_queued) {
+            let is_open = |entry: &Entry<Payload>| !matches!(entry.phase, Phase::Exhausted(_));
+            if worker.live().get(&id(n)).is_some_and(is_open) {
                 told.of(id(n)).end_tried = true;
                 let request = worker.send_cancel(id(n));
                 told.asks(who, request, Asked::Cancel(id(n)));

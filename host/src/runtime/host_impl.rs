@@ -40,7 +40,7 @@ impl host::Host for State {
 
     fn cancelled(&mut self) -> bool {
         self.observe(Observation::Cancelled);
-        self.cancel.as_ref().is_some_and(super::state::Cancel::is_cancelled)
+        self.cancel.as_ref().is_some_and(super::state::Cancel::ask)
     }
 
     fn enqueue(&mut self, follow_up: host::FollowUp) -> Result<String, String> {

@@ -24,9 +24,15 @@ use super::stdio::Capture;
 /// Streams, timers and the like that a guest may hold at once. Each costs the host some memory.
 const MAX_RESOURCES: usize = 10_000;
 
-/// A flag that tells a running attempt to come to an end. Cheap to clone and to ask.
+/// Tells a running attempt to come to an end, and whether it listens. Cheap to clone and to ask.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cancel(Arc<AtomicBool>);
+pub(crate) struct Cancel(Arc<Flags>);
+
+#[derive(Debug, Default)]
+struct Flags {
+    raised: AtomicBool,
+    asked: AtomicBool,
+}
 
 impl Cancel {
     /// A flag that is not raised.
@@ -37,13 +43,25 @@ impl Cancel {
 
     /// Raises the flag. There is no way back.
     pub(crate) fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.raised.store(true, Ordering::Release);
     }
 
     /// Whether the flag is raised.
     #[must_use]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.raised.load(Ordering::Acquire)
+    }
+
+    /// Whether the flag is raised, as the guest asks.
+    pub(super) fn ask(&self) -> bool {
+        self.0.asked.store(true, Ordering::Release);
+        self.is_cancelled()
+    }
+
+    /// Whether the guest has asked. One that has will ask again.
+    #[must_use]
+    pub(crate) fn was_asked(&self) -> bool {
+        self.0.asked.load(Ordering::Acquire)
     }
 }
 

@@ -106,7 +106,7 @@ impl Keeper {
             settings,
             started_at,
             cancel,
-            cancelled: false,
+            cancels: Vec::new(),
         };
         self.running.insert(claim.id, running);
         self.starting.push(dispatch);

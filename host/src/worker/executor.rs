@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -40,8 +41,15 @@ pub(super) struct Dispatch {
 pub(super) enum ToExecutor {
     /// Run these.
     Run(Vec<Dispatch>),
-    /// Stop one.
-    Abort(InvocationId),
+    /// Stop an attempt, unless it has ended by then.
+    Abort {
+        /// Which invocation.
+        id: InvocationId,
+        /// Which attempt.
+        attempt: u32,
+        /// In how long.
+        after: Duration,
+    },
     /// Stop all.
     AbortAll,
 }
@@ -88,9 +96,12 @@ fn finish(shared: &Rc<Shared>, id: InvocationId, attempt: u32, end: End) {
     }
 }
 
-fn abort(shared: &Rc<Shared>, id: InvocationId) {
-    let handle = shared.handles.borrow_mut().remove(&id);
-    if let Some((attempt, handle)) = handle {
+fn abort(shared: &Rc<Shared>, id: InvocationId, attempt: u32) {
+    let mut handles = shared.handles.borrow_mut();
+    if handles.get(&id).is_some_and(|(running, _)| *running == attempt)
+        && let Some((_, handle)) = handles.remove(&id)
+    {
+        drop(handles);
         handle.abort();
         finish(shared, id, attempt, End::Aborted);
     }
@@ -145,10 +156,17 @@ async fn take_orders(shared: &Rc<Shared>, mut orders: UnboundedReceiver<ToExecut
     while let Some(order) = orders.recv().await {
         match order {
             ToExecutor::Run(dispatches) => dispatches.into_iter().for_each(|dispatch| start(shared, dispatch)),
-            ToExecutor::Abort(id) => abort(shared, id),
+            ToExecutor::Abort { id, attempt, after } if after.is_zero() => abort(shared, id, attempt),
+            ToExecutor::Abort { id, attempt, after } => {
+                let shared = Rc::clone(shared);
+                spawn_local(async move {
+                    tokio::time::sleep(after).await;
+                    abort(&shared, id, attempt);
+                });
+            }
             ToExecutor::AbortAll => {
-                let ids: Vec<_> = shared.handles.borrow().keys().copied().collect();
-                ids.into_iter().for_each(|id| abort(shared, id));
+                let all: Vec<_> = shared.handles.borrow().iter().map(|(id, (attempt, _))| (*id, *attempt)).collect();
+                all.into_iter().for_each(|(id, attempt)| abort(shared, id, attempt));
             }
         }
     }

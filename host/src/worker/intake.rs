@@ -1,20 +1,23 @@
 //! What comes in from outside: enqueues, cancellations, the order to stop.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wasmq_core::codec::Decoder;
 use wasmq_core::event::Outcome;
 use wasmq_core::invocation::check_metadata;
 use wasmq_core::state::Phase;
-use wasmq_core::{Invocation, InvocationId, Verdict};
+use wasmq_core::{AttemptReport, Invocation, InvocationId, Verdict};
 
-use super::executor::ToExecutor;
+use super::executor::{End, ToExecutor};
 use super::figures::Completion;
-use super::keeper::Keeper;
+use super::keeper::{Keeper, Running};
 use crate::causes::error_chain;
 use crate::journal::{JournalError, LiveStore};
 use crate::wire::{EnqueueReader, Frame, Kind, Reason};
 
+/// How long an attempt that asks whether it is cancelled has to come to an end by itself.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How many invocations are taken in before other things have their turn.
 const SLICE: usize = 256;
 
@@ -155,21 +158,51 @@ impl Keeper {
             Some(Phase::Queued { .. }) => true,
             Some(Phase::Running(_)) => false,
         };
-        if queued {
-            self.end_cancelled(id)?;
-        } else if let Some(running) = self.running.get_mut(&id) {
-            running.cancelled = true;
-            running.cancel.cancel();
-            let _ = self.executor.send(ToExecutor::Abort(id));
+        match self.running.get_mut(&id) {
+            Some(running) if !queued => {
+                // Answered when it has ended: until then a crash brings it back.
+                running.cancels.push(frame.request);
+                running.cancel.cancel();
+                let after = if running.cancel.was_asked() { FAREWELL } else { Duration::ZERO };
+                let _ = self.executor.send(ToExecutor::Abort { id, attempt: running.attempt, after });
+                Ok(())
+            }
+            _ => {
+                self.end_cancelled(id, None)?;
+                self.answers.push(Frame::new(Kind::Ack, frame.request, Vec::new()));
+                Ok(())
+            }
         }
-        self.answers.push(Frame::new(Kind::Ack, frame.request, Vec::new()));
+    }
+
+    /// Ends an invocation that was cancelled while an attempt ran, whatever came of that.
+    pub(super) fn cancelled_while_running(
+        &mut self,
+        id: InvocationId,
+        running: &Running,
+        end: End,
+    ) -> Result<(), JournalError> {
+        let report = match end {
+            End::Report(report) => Some(report),
+            End::Aborted => None,
+        };
+        self.end_cancelled(id, report)?;
+        self.answers.extend(running.cancels.iter().map(|request| Frame::new(Kind::Ack, *request, Vec::new())));
         Ok(())
     }
 
-    /// Ends an invocation that an operator cancelled.
-    pub(super) fn end_cancelled(&mut self, id: InvocationId) -> Result<(), JournalError> {
+    /// Answers those who wanted an invocation cancelled that is not here any more.
+    pub(super) fn refuse_cancels(&mut self, id: InvocationId, running: &Running) {
+        for request in &running.cancels {
+            self.refuse(*request, Reason::Unknown, format!("{id} is not live here"));
+        }
+    }
+
+    /// Ends an invocation that an operator cancelled. Whoever waits for it hears what the attempt said last.
+    fn end_cancelled(&mut self, id: InvocationId, report: Option<AttemptReport>) -> Result<(), JournalError> {
         let attempts = self.live.get(&id).map_or(0, |entry| entry.attempts);
         self.live.done(id, Outcome::Cancelled)?;
+        let (failure, said) = report.map_or((None, None), |report| (report.failure, report.said));
         if let Some(request) = self.waiters.remove(&id) {
             let completion = Completion {
                 id,
@@ -178,9 +211,9 @@ impl Keeper {
                 component: None,
                 attempts,
                 dead: false,
-                failure: None,
+                failure,
                 usage: None,
-                said: None,
+                said,
                 output: Vec::new(),
             };
             self.answers.push(Frame::new(Kind::Finished, request, completion.to_body()));

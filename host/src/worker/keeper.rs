@@ -89,7 +89,8 @@ pub(super) struct Running {
     pub(super) settings: Arc<Settings>,
     pub(super) started_at: Timestamp,
     pub(super) cancel: Cancel,
-    pub(super) cancelled: bool,
+    /// The requests to cancel it, which are answered at its end.
+    pub(super) cancels: Vec<u64>,
 }
 
 /// See the module.

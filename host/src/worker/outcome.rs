@@ -30,10 +30,11 @@ impl Keeper {
         let Some(running) = self.running.remove(&id) else { return Ok(()) };
         self.finished_in_turn += 1;
         if !self.is_current(&id, running.replays) {
+            self.refuse_cancels(id, &running);
             return Ok(());
         }
-        if running.cancelled {
-            return self.end_cancelled(id);
+        if !running.cancels.is_empty() {
+            return self.cancelled_while_running(id, &running, finished.end);
         }
         match finished.end {
             AttemptEnd::Aborted => self.live.released(id),

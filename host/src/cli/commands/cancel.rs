@@ -11,7 +11,8 @@ use crate::cli::values::IdArg;
 
 /// Cancel live invocations.
 ///
-/// One that waits never starts; one that runs is stopped. Nothing of them is kept.
+/// One that waits never starts. One that runs is told, if it asks whether it is cancelled, and has a second to end
+/// by itself; any other is stopped at once. Nothing of them is kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  wasmq cancel 01935d2c-7b3e-7cc0-98c4-dc0c0c07398f")]
 pub struct Args {

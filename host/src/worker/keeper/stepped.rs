@@ -244,7 +244,7 @@ impl SteppedWorker {
         while let Ok(order) = self.executor.try_recv() {
             match order {
                 ToExecutor::Run(dispatches) => self.hand(dispatches),
-                ToExecutor::Abort(id) => self.send_finished(vec![(id, Ending::Aborted)]),
+                ToExecutor::Abort { id, .. } => self.send_finished(vec![(id, Ending::Aborted)]),
                 ToExecutor::AbortAll => {
                     let all = self.running().into_iter().map(|id| (id, Ending::Aborted)).collect();
                     self.send_finished(all);

@@ -63,8 +63,8 @@ pub fn note(
 pub fn show(sheet: &mut Sheet, failure: &FailureReport) {
     problem(sheet, failure);
     if let Some(trap) = &failure.trap {
-        backtrace(sheet, trap);
-        explain_frames(sheet, failure);
+        sheet.heading("BACKTRACE", &format!("trap.{}, innermost first", trap.code));
+        backtrace(sheet, trap, failure);
     }
     tail(sheet, "STDOUT", &failure.stdout);
     said(sheet, &failure.stderr, &failure.log);
@@ -100,11 +100,15 @@ fn problem(sheet: &mut Sheet, failure: &FailureReport) {
     }
 }
 
-fn backtrace(sheet: &mut Sheet, trap: &TrapInfo) {
-    sheet.heading("BACKTRACE", &format!("trap.{}, innermost first", trap.code));
+fn backtrace(sheet: &mut Sheet, trap: &TrapInfo, failure: &FailureReport) {
     if trap.frames.is_empty() {
         sheet.sentence(Tone::Faint, "the engine has no frames of this trap");
         return;
+    }
+    if let Some(rest) = sheet.rest().filter(|_| has_printed_stack(failure)) {
+        let count = time::count(trap.frames.len() as u64 + trap.frames_omitted, "frame", "frames");
+        let text = format!("    {count} of the interpreter; {rest} shows them. The stack of the task is below");
+        return sheet.sentence(Tone::Faint, &text);
     }
     let folded = sheet.rest().and_then(|rest| Some((folded(trap)?, rest)));
     frames(sheet, trap, folded.map_or(0, |(count, _)| count));
@@ -113,14 +117,8 @@ fn backtrace(sheet: &mut Sheet, trap: &TrapInfo) {
         let kind = if trap.code == TrapCode::Unreachable.name() { " panic machinery" } else { "" };
         sheet.sentence(Tone::Faint, &format!("    frames 0 to {last} are the language's own{kind}; {rest} shows them"));
     }
-}
-
-/// Says what to make of a backtrace that does not name what the author wrote.
-fn explain_frames(sheet: &mut Sheet, failure: &FailureReport) {
     if lacks_names(failure) {
         sheet.sentence(Tone::Faint, &format!("    {NAMELESS}"));
-    } else if has_printed_stack(failure) {
-        sheet.sentence(Tone::Faint, "    these are the functions of the interpreter; the stack of the task is below");
     }
 }
 
@@ -237,7 +235,8 @@ mod tests {
 
     fn page(names: &[&str], rest: Option<&'static str>) -> Vec<String> {
         let mut sheet = Sheet::new(Paint::off(), None).with_rest(rest);
-        backtrace(&mut sheet, &trap(names));
+        sheet.heading("BACKTRACE", "");
+        backtrace(&mut sheet, &trap(names), &FailureReport::default());
         sheet.into_lines()
     }
 
@@ -266,16 +265,17 @@ mod tests {
                 frame.function = None;
             });
             let stderr = Tail { bytes: Bytes(stderr.as_bytes().to_vec()), total_bytes: 0 };
-            let failure = FailureReport { trap: Some(trap), stderr, ..FailureReport::default() };
+            let failure = FailureReport { trap: Some(trap.clone()), stderr, ..FailureReport::default() };
             let mut sheet = Sheet::new(Paint::off(), None);
-            explain_frames(&mut sheet, &failure);
-            sheet.into_lines().join("")
+            backtrace(&mut sheet, &trap, &failure);
+            sheet.into_lines().join("\n")
         };
         let hint = |names: &[&str]| told(names, "").contains("built without names");
         assert!(hint(&["", "", ""]) && hint(&["adapter", ""]));
         assert!(!hint(&PANIC) && !hint(&["handle", "", "run"]) && !hint(&[]));
         let stack = "Uncaught Error: no shelf\n    at price (/shop.js:58:21)\n";
-        assert!(told(&["", ""], stack).contains("the stack of the task is below"));
+        let told = told(&["", ""], stack);
+        assert_eq!(told.trim(), "2 frames of the interpreter; --json shows them. The stack of the task is below");
     }
 
     #[test]

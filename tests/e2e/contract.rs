@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::world::{Ran, World, guest_file, repository, until};
+use crate::world::{Ran, World, guest_file, repository};
 
 /// What is particular about a language.
 struct Language {

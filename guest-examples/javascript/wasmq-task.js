@@ -19,21 +19,27 @@ export function task(handle) {
         handle(invocation, payload) {
             try {
                 const facts = { ...invocation, metadata: Object.fromEntries(invocation.metadata) };
-                return output(handle(facts, payload));
+                return binary("the handler's output", handle(facts, payload));
             } catch (thrown) {
                 if (thrown instanceof Failure) throw thrown.toWit();
                 write(`Uncaught ${describe(thrown)}`);
-                throw thrown instanceof Error ? thrown : new Error(String(thrown));
+                throw trap(thrown);
             }
         },
     };
 }
 
-function output(value) {
+function binary(what, value) {
     if (value instanceof Uint8Array) return value;
     if (typeof value === "string") return bytes(value);
     const kind = value === null ? "null" : (value?.constructor?.name ?? typeof value);
-    throw new TypeError(`the handler returned ${kind}, not a Uint8Array or a string`);
+    throw new TypeError(`${what} is ${kind}, not a Uint8Array or a string`);
+}
+
+/** An error that traps. One with a payload, as the host throws it, would be taken for a failure. */
+function trap(thrown) {
+    if (!(thrown instanceof Error)) return new Error(show(thrown));
+    return "payload" in thrown ? new Error(thrown.message) : thrown;
 }
 
 // --- failures ----------------------------------------------------------------------------------
@@ -46,8 +52,12 @@ export class Failure extends Error {
     }
 
     toWit() {
-        const details = this.details ?? (this.cause === undefined ? null : describe(this.cause));
-        const problem = { code: this.code, message: this.message, details };
+        const details = this.details ?? this.cause;
+        const problem = {
+            code: String(this.code),
+            message: this.message,
+            details: details === undefined ? null : show(details),
+        };
         const val = this.kind === "retry-after" ? { problem, delayMs: this.delayMs } : problem;
         return { tag: this.kind, val };
     }
@@ -73,16 +83,21 @@ export const cancelled = () => host.cancelled();
 
 /** Writes a log record. Levels: trace, debug, info, warn, error. */
 export function log(level, message, fields = {}) {
-    host.log(level, message, Object.entries(fields).map(([key, value]) => [key, String(value)]));
+    host.log(level, String(message), pairs(fields));
 }
 
 /** Says how far the attempt has come: `done` of `total`, and a word on what is going on. */
 export const progress = (done, total, note = "") => host.progress(done, total, note);
 
-/** Enqueues a follow-up invocation and returns its id. It counts once this attempt completes. */
+/**
+ * Enqueues a follow-up invocation and returns its id. It counts once this attempt completes. Throws an
+ * error when the host refuses it.
+ */
 export function enqueue(task, payload, { delayMs = 0, metadata = {} } = {}) {
-    return host.enqueue({ task, payload: output(payload), delayMs, metadata: Object.entries(metadata) });
+    return host.enqueue({ task, payload: binary("the payload", payload), delayMs, metadata: pairs(metadata) });
 }
+
+const pairs = (record) => Object.entries(record).map(([key, value]) => [key, show(value)]);
 
 /** Does nothing for so many milliseconds. */
 export function sleep(ms) {
@@ -109,23 +124,28 @@ export function text(bytes) {
     }
 }
 
-globalThis.console ??= Object.fromEntries(
-    ["debug", "error", "info", "log", "trace", "warn"].map((name) => [
-        name,
-        (...values) => write(`${values.map(show).join(" ")}\n`),
-    ]),
-);
+const print = (...values) => write(`${values.map(show).join(" ")}\n`);
 
+globalThis.console ??= { debug: print, error: print, info: print, log: print, trace: print, warn: print };
+
+/** Any value as text, also one that JSON cannot hold. */
 function show(value) {
     if (value instanceof Error) return describe(value).trimEnd();
-    return typeof value === "object" ? JSON.stringify(value) : String(value);
+    if (typeof value !== "object") return String(value);
+    try {
+        return JSON.stringify(value, (_, part) => (typeof part === "bigint" ? String(part) : part));
+    } catch {
+        return Object.prototype.toString.call(value);
+    }
 }
 
 /** An error's message, its stack, and what caused it. The stack of QuickJS lacks the message. */
-function describe(thrown) {
-    if (!(thrown instanceof Error)) return `${String(thrown)}\n`;
-    const cause = thrown.cause === undefined ? "" : `Caused by: ${describe(thrown.cause)}`;
-    return `${thrown}\n${thrown.stack}${cause}`;
+function describe(thrown, seen = []) {
+    if (!(thrown instanceof Error)) return `${show(thrown)}\n`;
+    const known = [...seen, thrown];
+    const cause = thrown.cause;
+    const rest = cause === undefined || known.includes(cause) ? "" : `Caused by: ${describe(cause, known)}`;
+    return `${thrown}\n${thrown.stack}${rest}`;
 }
 
 function write(text) {

@@ -27,21 +27,28 @@ export function task(handle: (invocation: Invocation, payload: Uint8Array) => Ou
         handle(invocation, payload) {
             try {
                 const facts = { ...invocation, metadata: Object.fromEntries(invocation.metadata) };
-                return output(handle(facts, payload));
+                return binary("the handler's output", handle(facts, payload));
             } catch (thrown) {
                 if (thrown instanceof Failure) throw thrown.toWit();
                 write(`Uncaught ${describe(thrown)}`);
-                throw thrown instanceof Error ? thrown : new Error(String(thrown));
+                throw trap(thrown);
             }
         },
     };
 }
 
 // Types are gone when the task runs, and with `any` they are easily wrong.
-function output(value: Output): Uint8Array {
+function binary(what: string, value: unknown): Uint8Array {
     if (value instanceof Uint8Array) return value;
     if (typeof value === "string") return bytes(value);
-    throw new TypeError(`the handler returned ${typeof value}, not a Uint8Array or a string`);
+    const kind = value === null ? "null" : (value?.constructor?.name ?? typeof value);
+    throw new TypeError(`${what} is ${kind}, not a Uint8Array or a string`);
+}
+
+/** An error that traps. One with a payload, as the host throws it, would be taken for a failure. */
+function trap(thrown: unknown): Error {
+    if (!(thrown instanceof Error)) return new Error(show(thrown));
+    return "payload" in thrown ? new Error(thrown.message) : thrown;
 }
 
 // --- failures ----------------------------------------------------------------------------------
@@ -56,37 +63,40 @@ export interface More {
 /** A failure in the task's own words: a short stable code and a sentence for a person. */
 export class Failure extends Error {
     override name = "Failure";
-    readonly #toWit: (problem: wit.Problem) => wit.Failure;
-    readonly #code: string;
-    readonly #details: string | undefined;
+    readonly kind: wit.Failure["tag"];
+    readonly code: string;
+    readonly details: string | undefined;
+    readonly delayMs: number;
 
-    constructor(code: string, message: string, more: More, toWit: (problem: wit.Problem) => wit.Failure) {
+    constructor(kind: wit.Failure["tag"], code: string, message: string, more: More = {}, delayMs = 0) {
         super(message, { cause: more.cause });
-        this.#code = code;
-        this.#details = more.details;
-        this.#toWit = toWit;
+        this.kind = kind;
+        this.code = code;
+        this.details = more.details;
+        this.delayMs = delayMs;
     }
 
     toWit(): wit.Failure {
-        const details = this.#details ?? (this.cause === undefined ? null : describe(this.cause));
-        return this.#toWit({ code: this.#code, message: this.message, details });
+        const details = this.details ?? this.cause;
+        const problem = {
+            code: String(this.code),
+            message: this.message,
+            details: details === undefined ? null : show(details),
+        };
+        if (this.kind === "retry-after") return { tag: this.kind, val: { problem, delayMs: this.delayMs } };
+        return { tag: this.kind, val: problem };
     }
 }
 
 /** Worth another attempt, after the backoff of the task's settings. */
-export function retryable(code: string, message: string, more: More = {}): Failure {
-    return new Failure(code, message, more, (val) => ({ tag: "retryable", val }));
-}
+export const retryable = (code: string, message: string, more?: More) => new Failure("retryable", code, message, more);
 
 /** Worth another attempt, not earlier than in `delayMs` milliseconds. */
-export function retryAfter(delayMs: number, code: string, message: string, more: More = {}): Failure {
-    return new Failure(code, message, more, (problem) => ({ tag: "retry-after", val: { problem, delayMs } }));
-}
+export const retryAfter = (delayMs: number, code: string, message: string, more?: More) =>
+    new Failure("retry-after", code, message, more, delayMs);
 
 /** Another attempt cannot help: the invocation becomes a dead task at once. */
-export function permanent(code: string, message: string, more: More = {}): Failure {
-    return new Failure(code, message, more, (val) => ({ tag: "permanent", val }));
-}
+export const permanent = (code: string, message: string, more?: More) => new Failure("permanent", code, message, more);
 
 // --- the host ----------------------------------------------------------------------------------
 
@@ -98,7 +108,7 @@ export const cancelled = (): boolean => host.cancelled();
 
 /** Writes a log record. */
 export function log(level: Level, message: string, fields: Record<string, unknown> = {}): void {
-    host.log(level, message, Object.entries(fields).map(([key, value]) => [key, String(value)]));
+    host.log(level, String(message), pairs(fields));
 }
 
 /** Says how far the attempt has come: `done` of `total`, and a word on what is going on. */
@@ -106,10 +116,22 @@ export function progress(done: number, total: number, note = ""): void {
     host.progress(done, total, note);
 }
 
-/** Enqueues a follow-up invocation and returns its id. It counts once this attempt completes. */
-export function enqueue(task: string, payload: Output, delayMs = 0, metadata: Record<string, string> = {}): string {
-    return host.enqueue({ task, payload: output(payload), delayMs, metadata: Object.entries(metadata) });
+export interface EnqueueOptions {
+    /** The earliest first attempt, in milliseconds after this attempt has completed. */
+    delayMs?: number;
+    metadata?: Record<string, string>;
 }
+
+/**
+ * Enqueues a follow-up invocation and returns its id. It counts once this attempt completes. Throws an
+ * error when the host refuses it.
+ */
+export function enqueue(task: string, payload: Output, { delayMs = 0, metadata = {} }: EnqueueOptions = {}): string {
+    return host.enqueue({ task, payload: binary("the payload", payload), delayMs, metadata: pairs(metadata) });
+}
+
+const pairs = (record: Record<string, unknown>): [string, string][] =>
+    Object.entries(record).map(([key, value]) => [key, show(value)]);
 
 /** Does nothing for so many milliseconds. */
 export function sleep(ms: number): void {
@@ -140,16 +162,24 @@ const print = (...values: unknown[]): void => write(`${values.map(show).join(" "
 
 globalThis.console ??= { debug: print, error: print, info: print, log: print, trace: print, warn: print };
 
+/** Any value as text, also one that JSON cannot hold. */
 function show(value: unknown): string {
     if (value instanceof Error) return describe(value).trimEnd();
-    return typeof value === "object" ? JSON.stringify(value) : String(value);
+    if (typeof value !== "object") return String(value);
+    try {
+        return JSON.stringify(value, (_, part: unknown) => (typeof part === "bigint" ? String(part) : part));
+    } catch {
+        return Object.prototype.toString.call(value);
+    }
 }
 
 /** An error's message, its stack, and what caused it. The stack of QuickJS lacks the message. */
-function describe(thrown: unknown): string {
-    if (!(thrown instanceof Error)) return `${String(thrown)}\n`;
-    const cause = thrown.cause === undefined ? "" : `Caused by: ${describe(thrown.cause)}`;
-    return `${thrown}\n${thrown.stack}${cause}`;
+function describe(thrown: unknown, seen: unknown[] = []): string {
+    if (!(thrown instanceof Error)) return `${show(thrown)}\n`;
+    const known = [...seen, thrown];
+    const cause = thrown.cause;
+    const rest = cause === undefined || known.includes(cause) ? "" : `Caused by: ${describe(cause, known)}`;
+    return `${thrown}\n${thrown.stack}${rest}`;
 }
 
 function write(text: string): void {

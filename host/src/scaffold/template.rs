@@ -1,8 +1,10 @@
-//! The files of a new task, by language. They lie in `host/templates` as they are, but for the name.
+//! The files of a new task, by language. They lie in `host/templates` as they are, but for the name; what
+//! helps a task in JavaScript or TypeScript lies with the examples, which use it too.
 //!
 //! Invariants: every file of `host/templates` belongs to a template, and every typed one gets the WIT
 //! package of this program. `{{task}}` stands for the name of the task, `{{package}}` for a name
-//! that package managers take, which have other rules, `{{verdict}}` and `{{exit}}` for how a task
+//! that package managers take, which have other rules, `{{crate}}` for that name as Rust names files,
+//! `{{sources}}` for what `wasmq dev` may watch, `{{verdict}}` and `{{exit}}` for how a task
 //! gives up and how `wasmq run` leaves then.
 
 use wasmq_core::TaskName;
@@ -53,7 +55,8 @@ const JAVASCRIPT: &[Part] = parts! {
     "build" from "javascript/build",
     "package.json" from "javascript/package.json",
     "src/task.js" from "javascript/src/task.js",
-    "src/utf8.js" from "javascript/src/utf8.js",
+    "src/wasmq-task.js" from "../../guest-examples/javascript/wasmq-task.js",
+    "wit/script.wit" from "../../guest-examples/javascript/script.wit",
 };
 
 const TYPESCRIPT: &[Part] = parts! {
@@ -62,9 +65,10 @@ const TYPESCRIPT: &[Part] = parts! {
     "build" from "typescript/build",
     "package.json" from "typescript/package.json",
     "src/task.ts" from "typescript/src/task.ts",
-    "src/utf8.ts" from "typescript/src/utf8.ts",
-    "src/wasmq.d.ts" from "typescript/src/wasmq.d.ts",
+    "src/wasmq-task.ts" from "../../guest-examples/typescript/wasmq-task.ts",
+    "src/wit.d.ts" from "../../guest-examples/typescript/wit.d.ts",
     "tsconfig.json" from "typescript/tsconfig.json",
+    "wit/script.wit" from "../../guest-examples/javascript/script.wit",
 };
 
 const GO: &[Part] = parts! {
@@ -97,10 +101,28 @@ const fn own(language: Language) -> &'static [Part] {
     }
 }
 
+/// What there is to watch beside the samples, as a list of TOML without its brackets.
+const fn sources(language: Language) -> &'static str {
+    match language {
+        Language::Python => "\"app.py\", \"wit\"",
+        Language::Go => "\"main.go\", \"go.mod\"",
+        _ => "\"src\", \"wit\"",
+    }
+}
+
 /// The files of a new task, sorted by path.
 pub(crate) fn files(language: Language, task: &TaskName) -> Vec<NewFile> {
     let typed = language.about().shape == "typed";
-    let mut files: Vec<NewFile> = COMMON.iter().chain(own(language)).map(|part| fill(part, task, typed)).collect();
+    let package = package(task);
+    let places = [
+        ("{{task}}", task.as_str()),
+        ("{{package}}", &package),
+        ("{{crate}}", &package.replace('-', "_")),
+        ("{{sources}}", sources(language)),
+        ("{{exit}}", if typed { "20" } else { "22" }),
+        ("{{verdict}}", if typed { "error.permanent" } else { "exit.65" }),
+    ];
+    let mut files: Vec<NewFile> = COMMON.iter().chain(own(language)).map(|part| fill(part, &places)).collect();
     if typed {
         files.extend(wit::FILES.iter().map(|file| NewFile {
             path: format!("wit/{}", file.name),
@@ -113,10 +135,7 @@ pub(crate) fn files(language: Language, task: &TaskName) -> Vec<NewFile> {
 }
 
 /// A part with everything in its places. What is not text has no places.
-fn fill(part: &Part, task: &TaskName, typed: bool) -> NewFile {
-    let (exit, verdict) = if typed { ("20", "error.permanent") } else { ("22", "exit.65") };
-    let package = package(task);
-    let places = [("{{task}}", task.as_str()), ("{{package}}", &package), ("{{exit}}", exit), ("{{verdict}}", verdict)];
+fn fill(part: &Part, places: &[(&str, &str)]) -> NewFile {
     let bytes = str::from_utf8(part.bytes).map_or_else(
         |_| part.bytes.to_vec(),
         |text| places.iter().fold(text.to_owned(), |text, (place, value)| text.replace(place, value)).into_bytes(),
@@ -134,6 +153,8 @@ fn package(task: &TaskName) -> String {
 mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
+
+    use sha2::{Digest as _, Sha256};
 
     use super::*;
 
@@ -169,19 +190,32 @@ mod tests {
     }
 
     #[test]
+    fn what_the_settings_offer_to_watch_is_there() {
+        for language in Language::ALL {
+            let files = made(language, "sum");
+            let settings = text(&files, "task.toml").replace("# watch", "watch").parse::<toml::Table>().unwrap();
+            let watched: Vec<&str> =
+                settings["watch"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+            let is_in = |path: &str| files.iter().any(|file| Path::new(&file.path).starts_with(path));
+            assert!(watched.len() == 2 && watched.iter().all(|path| is_in(path)), "{language:?}: {watched:?}");
+        }
+    }
+
+    #[test]
     fn no_place_is_left_open_and_no_path_comes_twice() {
         for language in Language::ALL {
             let files = made(language, "a.b_c");
             for file in &files {
                 let text = String::from_utf8_lossy(&file.bytes);
-                for place in ["{{task}}", "{{package}}", "{{exit}}", "{{verdict}}"] {
-                    assert!(!text.contains(place), "{place} in {}", file.path);
-                }
+                let is_place = |rest: &str| rest.starts_with(|first: char| first.is_ascii_lowercase());
+                assert!(!text.split("{{").skip(1).any(is_place), "{}", file.path);
             }
             let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
             assert_eq!(paths.len(), files.len());
         }
-        assert!(text(&made(Language::Rust, "a.b_c"), "Cargo.toml").contains("name = \"task-a-b_c\"\n"));
+        let rust = made(Language::Rust, "a.b_c");
+        assert!(text(&rust, "Cargo.toml").contains("name = \"task-a-b_c\"\n"));
+        assert!(text(&rust, "build").contains("/task_a_b_c.wasm\" task.wasm\n"));
     }
 
     #[test]
@@ -199,36 +233,29 @@ mod tests {
         visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("templates"), &mut found);
         let known: Vec<&[u8]> =
             Language::ALL.iter().flat_map(|language| own(*language)).chain(COMMON).map(|part| part.bytes).collect();
-        assert_eq!(found.len(), known.len());
         assert!(found.iter().all(|bytes| known.contains(&bytes.as_slice())));
     }
 
-    /// The names of the fields and functions of the WIT package.
-    fn wit_names() -> Vec<&'static str> {
-        let lines = wit::FILES.iter().flat_map(|file| file.text.lines()).map(str::trim);
-        let named = lines.filter(|line| !line.starts_with("//")).filter_map(|line| line.split_once(": "));
-        named.map(|(name, _)| name).collect()
+    /// The lines that `sha256sum ./*.wit` prints.
+    fn checksums() -> String {
+        let mut files = wit::FILES.to_vec();
+        files.sort_by_key(|file| file.name);
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        files.iter().map(|file| format!("{}  ./{}\n", hex(&Sha256::digest(file.text)), file.name)).collect()
     }
 
     #[test]
-    fn what_was_made_of_the_wit_package_knows_all_that_is_in_it() {
-        let types = text(&made(Language::TypeScript, "t"), "src/wasmq.d.ts");
-        let header = text(&made(Language::C, "t"), "bindings/task.h");
-        assert!(wit_names().contains(&"attempt-number") && wit_names().len() > 20);
-        for name in wit_names() {
-            assert!(types.contains(&camel_case(name)), "{name} in wasmq.d.ts");
-            assert!(header.contains(&name.replace('-', "_")), "{name} in task.h");
+    fn what_was_made_of_the_wit_package_was_made_of_this_one() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-examples");
+        for (made, sums) in [
+            ("run guest-examples/c/generate-bindings", "c/wit.sha256"),
+            (
+                "bring guest-examples/typescript/wit.d.ts up to date, and write `cd wit && sha256sum ./*.wit` there",
+                "typescript/wit.sha256",
+            ),
+        ] {
+            let sums = std::fs::read_to_string(examples.join(sums)).unwrap();
+            assert!(sums == checksums(), "the files in wit have changed; {made}");
         }
-        for interface in ["types", "handler", "host"] {
-            let whole = format!("wasmq:task/{interface}@{}", crate::runtime::WIT_VERSION);
-            assert!(types.contains(&whole), "{whole} in wasmq.d.ts");
-            assert!(interface == "types" || header.contains(&whole), "{whole} in task.h");
-        }
-    }
-
-    fn camel_case(name: &str) -> String {
-        let mut parts = name.split('-');
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |name, part| format!("{name}{}{}", part[..1].to_uppercase(), &part[1..]))
     }
 }

@@ -2,16 +2,18 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
-// Exit codes that wasmq knows. Any other one asks for another attempt too.
+// Exit codes for wasmq. Beside 65 it gives up at 64, which is for wrong arguments; any other one asks for
+// another attempt, like 75.
 const (
 	dataError = 65 // another attempt cannot help
 	retry     = 75 // worth another attempt
@@ -23,28 +25,37 @@ type report struct {
 }
 
 func main() {
-	report, err := sum(os.Stdin)
+	payload, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		fail(retry, fmt.Errorf("unreadable: %w", err))
+	}
+	report, err := sum(payload)
 	if err != nil {
 		fail(dataError, err)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(report); err != nil {
-		fail(retry, err)
+		fail(retry, fmt.Errorf("unwritable: %w", err))
 	}
 }
 
-func sum(payload io.Reader) (report, error) {
-	var result report
-	lines := bufio.NewScanner(payload)
-	for lines.Scan() {
-		result.Items++
-		_, amount, _ := strings.Cut(lines.Text(), ",")
-		value, err := strconv.ParseUint(amount, 10, 32)
-		if err != nil {
-			return report{}, fmt.Errorf("bad-amount: line %d: %q is not an amount", result.Items, amount)
-		}
-		result.Total += value
+func sum(payload []byte) (report, error) {
+	if !utf8.Valid(payload) {
+		return report{}, errors.New("not-text: the payload is not UTF-8")
 	}
-	return result, lines.Err()
+	lines := strings.Split(strings.ReplaceAll(string(payload), "\r\n", "\n"), "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		lines = lines[:last]
+	}
+	result := report{Items: len(lines)}
+	for at, line := range lines {
+		_, digits, _ := strings.Cut(line, ",")
+		amount, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil || len(digits) > 9 {
+			return report{}, fmt.Errorf("bad-amount: line %d: no amount of 1 to 9 digits", at+1)
+		}
+		result.Total += amount
+	}
+	return result, nil
 }
 
 // fail says why on stderr, where wasmq keeps it.

@@ -1,4 +1,5 @@
 // The task: lines such as `coffee,350` in, how many there are and their total as JSON out.
+// What stands before the comma may be any bytes, also such that are not UTF-8.
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,8 +41,9 @@ bool exports_wasmq_task_handler_handle(exports_wasmq_task_handler_invocation_t *
         if (line_end == NULL) line_end = end;
         const uint8_t *comma = memchr(at, ',', line_end - at);
         items++;
-        if (comma == NULL || !read_amount(comma + 1, line_end, &amount)) {
-            snprintf(text, sizeof text, "line %" PRIu64 ": there is no amount of up to nine digits", items);
+        bool crlf = line_end < end && line_end > at && line_end[-1] == '\r';
+        if (comma == NULL || !read_amount(comma + 1, line_end - crlf, &amount)) {
+            snprintf(text, sizeof text, "line %" PRIu64 ": no amount of 1 to 9 digits", items);
             return permanent(failure, "bad-amount", text);
         }
         total += amount;

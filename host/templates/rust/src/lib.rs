@@ -14,15 +14,20 @@ impl Guest for Task {
         let mut items = 0;
         let mut total: u64 = 0;
         for (at, line) in text.lines().enumerate() {
-            let (_, amount) = line.split_once(',').unwrap_or((line, ""));
-            let amount: u32 = amount.parse().map_err(|_| {
-                permanent("bad-amount", format!("line {}: \"{amount}\" is not an amount", at + 1))
+            total += amount(line).ok_or_else(|| {
+                permanent("bad-amount", format!("line {}: no amount of 1 to 9 digits", at + 1))
             })?;
             items += 1;
-            total += u64::from(amount);
         }
         Ok(format!("{{\"items\":{items},\"total\":{total}}}\n").into_bytes())
     }
+}
+
+/// The one to nine digits behind the first comma.
+fn amount(line: &str) -> Option<u64> {
+    let (_, digits) = line.split_once(',')?;
+    let well_formed = digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if well_formed { digits.parse().ok() } else { None }
 }
 
 /// A failure that another attempt cannot help. `Failure::Retryable` asks for another attempt.

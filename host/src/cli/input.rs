@@ -10,6 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use super::error::CliError;
+use crate::queue::{QueueError, SymbolsRefused};
 
 /// Where a payload comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,16 +102,27 @@ pub fn read_payload(source: &Source, limit: u64) -> Result<Vec<u8>, CliError> {
 /// # Errors
 /// When it cannot be read, or is larger.
 pub fn read_component(path: &Path, limit: u64) -> Result<Vec<u8>, CliError> {
-    let mut bytes = Vec::new();
-    open_file("read the component", path)?
-        .take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(CliError::from_file("read the component", path))?;
-    if bytes.len() as u64 > limit {
+    read_file("read the component", path, limit)?.ok_or_else(|| {
         let found = path.metadata().map(|meta| meta.len()).unwrap_or(limit + 1);
-        return Err(CliError::ComponentTooLarge { path: path.to_owned(), found, limit });
-    }
-    Ok(bytes)
+        CliError::ComponentTooLarge { path: path.to_owned(), found, limit }
+    })
+}
+
+/// Reads a file of symbols of at most `limit` bytes.
+///
+/// # Errors
+/// When it cannot be read, or is larger.
+pub fn read_symbols(path: &Path, limit: u64) -> Result<Vec<u8>, CliError> {
+    let refused = || QueueError::SymbolsRefused(SymbolsRefused::TooLarge { limit_bytes: limit }).into();
+    read_file("read the symbols", path, limit)?.ok_or_else(refused)
+}
+
+/// Reads a file; nothing when it has more than `limit` bytes.
+fn read_file(doing: &'static str, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, CliError> {
+    let mut bytes = Vec::new();
+    let read = open_file(doing, path)?.take(limit + 1).read_to_end(&mut bytes);
+    read.map_err(CliError::from_file(doing, path))?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= limit))
 }
 
 /// The lines of a batch, without their line breaks, each at most `limit` bytes.
@@ -165,6 +177,14 @@ mod tests {
         file.write_all(bytes).unwrap();
         let source = Source::File(file.path().to_owned());
         (file, source)
+    }
+
+    #[test]
+    fn symbols_over_the_limit_are_not_called_a_component() {
+        let (file, _) = file(b"12345");
+        assert_eq!(read_symbols(file.path(), 5).unwrap(), b"12345");
+        let error = read_symbols(file.path(), 4).unwrap_err().describe();
+        assert!(error.message.contains("more than 4 bytes, which is the limit for symbols"), "{}", error.message);
     }
 
     #[test]

@@ -61,7 +61,9 @@ pub use crate::registry::{Task, Unresolved, Version};
 pub use crate::runtime::{Accepted, Inspection, MAX_COMPONENT_BYTES, Need, Rejection, Shape, accept, inspect};
 pub use crate::store::{Fsync, StoreKind};
 pub use crate::supervisor::{ServerFigures, WorkerStatus};
-pub use crate::symbols::{Contents as SymbolContents, MAX_SYMBOLS_BYTES, SymbolsRefused};
+pub use crate::symbols::{
+    Contents as SymbolContents, Described as DescribedBySymbols, MAX_SYMBOLS_BYTES, SymbolsRefused,
+};
 pub use crate::worker::{Completion, FailedAttempt};
 pub use dead::{DeadEntry, DeadIter, DeadTasks, DeleteReport, Selection};
 pub use deploy::{DeployRequest, Deployment};
@@ -72,7 +74,7 @@ pub use once::{OnceRequest, Repeated, run_once, run_repeatedly};
 pub use place::NetworkDisk;
 pub use retry::{Component, Refused, Retried, RetryReport};
 pub use store_check::{Check, Effect, Finding, Mended, Place, Repair, repair_store, verify_store};
-pub use symbols::{AddedSymbols, ComponentName, Explained, KeptSymbols};
+pub use symbols::{AddedSymbols, ComponentName, Explained, KeptState, KeptSymbols};
 pub use watch::Watch;
 
 use crate::dlq::{DeadTaskStore, DiskDlq, NoDlq};

@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use gimli::{AttributeValue, ColumnType, UnitOffset};
-use wasmq_core::bytes::cap_text;
-use wasmq_core::report::MAX_FRAME_NAME_BYTES;
 
 use super::modules::Module;
-use super::names::demangled;
-use super::units::{Bytes, Entry, Header, Stop, Unit, Units};
+use super::names::{capped, demangled};
+use super::units::{Bytes, Entry, Header, Purse, Stop, Unit, Units};
 
 /// How deep functions are inlined into each other, at most.
 const MAX_INLINED: usize = 64;
 /// How often an entry may refer to another for its name.
 const MAX_REFERENCES: usize = 16;
+/// How deep functions are defined in each other, at most.
+const MAX_NESTED: usize = 64;
 
 /// An instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +39,12 @@ pub(super) struct Place {
 
 /// For each instruction the functions that it belongs to, the innermost first; none where nothing is known.
 /// The queries are in the order of their addresses.
-pub(super) fn look_up(module: &Module<'_>, queries: &[Query], steps: u64) -> Vec<Vec<Place>> {
+pub(super) fn look_up(module: &Module<'_>, queries: &[Query], purse: &Purse) -> Vec<Vec<Place>> {
     let mut found = vec![Vec::new(); queries.len()];
     if !module.contents().lines {
         return found;
     }
-    if let Ok(units) = Units::of(module, steps) {
+    if let Ok(units) = Units::of(module, purse) {
         let mut headers = units.dwarf.units();
         while let Ok(Some(header)) = headers.next() {
             let is_spent = matches!(in_unit(&units, header, queries, &mut found), Err(Stop::Spent));
@@ -68,11 +68,13 @@ pub(super) fn in_unit<'a>(
     let mut open: Vec<(usize, &Query)> =
         queries.iter().enumerate().filter(|(at, _)| found.get(*at).is_some_and(Vec::is_empty)).collect();
     let mut covered = vec![false; queries.len()];
-    let root = unit.entry(unit.header.root_offset())?;
+    let root = units.entry(&unit, unit.header.root_offset())?;
     let mut cover = |from: u64, to: u64| {
-        for (at, _) in in_range(&open, from, to) {
+        let hits = in_range(&open, from, to);
+        for (at, _) in hits {
             covered.iter_mut().skip(*at).take(1).for_each(|covered| *covered = true);
         }
+        hits.len()
     };
     // A unit that does not say which addresses it covers may cover all.
     if units.each_range(&unit, &root, &mut cover)? {
@@ -140,7 +142,9 @@ impl<'a> InUnit<'_, 'a> {
         // What is damaged further on leaves valid what was found by then.
         while let Ok(Some((_, row))) = rows.next_row() {
             if let Some((start, address, line)) = before {
-                for (at, query) in in_range(open, address, row.address()) {
+                let hits = in_range(open, address, row.address());
+                self.units.pay(hits.len() as u64)?;
+                for (at, query) in hits {
                     let is_own = query.function.contains(&start);
                     if is_own || !found.contains_key(at) {
                         found.insert(*at, Row { line, is_own });
@@ -162,34 +166,36 @@ impl<'a> InUnit<'_, 'a> {
     fn scopes(&self, open: &[(usize, &Query)]) -> Result<BTreeMap<usize, Vec<Scope>>, Stop> {
         let mut found: BTreeMap<usize, Vec<Scope>> = BTreeMap::new();
         let mut entries = self.unit.entries();
-        let mut around = None;
+        // The functions that the entry lies in, the outermost first: their entries and depths.
+        let mut around: Vec<(UnitOffset, isize)> = Vec::new();
         while let Ok(Some(entry)) = entries.next_dfs() {
             self.units.pay_entry(entry)?;
+            while around.last().is_some_and(|(_, depth)| *depth >= entry.depth()) {
+                around.pop();
+            }
             let is_inlined = match entry.tag() {
                 gimli::DW_TAG_subprogram => false,
                 gimli::DW_TAG_inlined_subroutine => true,
                 _ => continue,
             };
-            if !is_inlined {
-                around = Some(entry.offset());
-            }
+            let outer = around.last().map(|(outer, _)| *outer);
             let add = |from: u64, to: u64| {
-                for (at, query) in in_range(open, from, to) {
+                let hits = in_range(open, from, to);
+                for (at, query) in hits {
                     let scopes = found.entry(*at).or_default();
-                    if !is_inlined && query.function.contains(&from) {
+                    if is_inlined {
+                        add_inlined(scopes, entry, outer);
+                    } else if query.function.contains(&from) {
                         scopes.clear();
                         scopes.push(Scope::new(entry, None));
-                    } else if is_inlined
-                        && scopes.first().map(|outermost| outermost.entry) == around
-                        && scopes.last().is_some_and(|last| last.depth < entry.depth())
-                    {
-                        scopes.push(Scope::new(entry, Some(call_of(entry))));
-                        scopes.truncate(MAX_INLINED);
                     }
                 }
+                hits.len()
             };
             match self.units.each_range(&self.unit, entry, add) {
                 Err(Stop::Spent) => return Err(Stop::Spent),
+                // What has no code, such as a declaration, has nothing inlined into it either.
+                Ok(true) if !is_inlined && around.len() < MAX_NESTED => around.push((entry.offset(), entry.depth())),
                 Err(Stop::Unit) | Ok(_) => {}
             }
         }
@@ -203,36 +209,42 @@ impl<'a> InUnit<'_, 'a> {
         let mut line = row.filter(|row| row.is_own || !scopes.is_empty()).map(|row| row.line);
         let mut places = Vec::new();
         for scope in scopes.iter().rev() {
-            let function = self.name(scope.entry)?;
-            places.push(Place { function, source: line.and_then(|line| self.source(line)) });
+            places.push(Place { function: self.name(scope.entry)?, source: self.source(line)? });
             line = scope.call;
         }
-        if let (true, Some(line)) = (places.is_empty(), line) {
-            places.extend(self.source(line).map(|source| Place { function: None, source: Some(source) }));
+        if places.is_empty() {
+            let source = self.source(line)?;
+            places.extend(source.map(|source| Place { function: None, source: Some(source) }));
         }
         Ok(places)
     }
 
     /// The name of a function, which often stands with another entry.
     fn name(&self, entry: UnitOffset) -> Result<Option<String>, Stop> {
+        match self.find_name(entry) {
+            Err(Stop::Unit) => Ok(None),
+            found => found,
+        }
+    }
+
+    fn find_name(&self, entry: UnitOffset) -> Result<Option<String>, Stop> {
         let (mut offset, mut other) = (entry, None::<Unit<'a>>);
         for _ in 0..MAX_REFERENCES {
             let unit = other.as_ref().unwrap_or(&self.unit);
-            let Ok(entry) = unit.entry(offset) else { return Ok(None) };
-            self.units.pay_entry(&entry)?;
+            let entry = self.units.entry(unit, offset)?;
             let names = [gimli::DW_AT_linkage_name, gimli::DW_AT_MIPS_linkage_name, gimli::DW_AT_name];
             if let Some(name) = names.into_iter().find_map(|name| entry.attr_value(name)) {
-                let name = self.units.dwarf.attr_string(unit, name).ok();
-                return Ok(name.map(|name| demangled(&text(name))).filter(|name| !name.is_empty()));
+                let Some(name) = self.units.text(unit, name)? else { return Ok(None) };
+                self.units.pay(name.len() as u64)?;
+                return Ok(Some(demangled(&name.to_string_lossy())).filter(|name| !name.is_empty()));
             }
             let references = [gimli::DW_AT_abstract_origin, gimli::DW_AT_specification];
             match references.into_iter().find_map(|name| entry.attr_value(name)) {
                 Some(AttributeValue::UnitRef(next)) => offset = next,
-                Some(AttributeValue::DebugInfoRef(next)) => match self.units.open_at(next) {
-                    Ok((unit, next)) => (other, offset) = (Some(unit), next),
-                    Err(Stop::Unit) => return Ok(None),
-                    Err(Stop::Spent) => return Err(Stop::Spent),
-                },
+                Some(AttributeValue::DebugInfoRef(next)) => {
+                    let (unit, next) = self.units.open_at(next)?;
+                    (other, offset) = (Some(unit), next);
+                }
                 _ => return Ok(None),
             }
         }
@@ -240,23 +252,47 @@ impl<'a> InUnit<'_, 'a> {
     }
 
     /// `file:line:column`, as far as it is known, with the path as the compiler wrote it.
-    fn source(&self, line: Line) -> Option<String> {
-        let header = self.unit.line_program.as_ref()?.header();
-        let file = header.file(line.file)?;
-        let part = |value| self.units.dwarf.attr_string(&self.unit, value).ok().map(text);
-        let mut path = self.unit.comp_dir.map(text).unwrap_or_default();
-        if file.directory_index() != 0
-            && let Some(directory) = file.directory(header).and_then(part)
-        {
-            enter(&mut path, &directory);
-        }
-        enter(&mut path, &part(file.path_name())?);
-        let path = cap_text(&path, MAX_FRAME_NAME_BYTES).0;
-        Some(match line {
+    fn source(&self, line: Option<Line>) -> Result<Option<String>, Stop> {
+        let Some(line) = line else { return Ok(None) };
+        let Some(path) = self.path(line.file)? else { return Ok(None) };
+        let path = capped(&path);
+        Ok(Some(match line {
             Line { line: 0, .. } => path,
             Line { line, column: 0, .. } => format!("{path}:{line}"),
             Line { line, column, .. } => format!("{path}:{line}:{column}"),
-        })
+        }))
+    }
+
+    /// The path of a file by its number in the unit.
+    fn path(&self, file: u64) -> Result<Option<String>, Stop> {
+        let Some(program) = &self.unit.line_program else { return Ok(None) };
+        let header = program.header();
+        let part = |value| Ok::<_, Stop>(self.units.text(&self.unit, value)?.map(text));
+        let mut path = self.unit.comp_dir.map(text).unwrap_or_default();
+        let name = match header.file(file) {
+            Some(file) => {
+                let directory = file.directory(header).filter(|_| file.directory_index() != 0);
+                if let Some(directory) = directory.map_or(Ok(None), part)? {
+                    enter(&mut path, &directory);
+                }
+                part(file.path_name())?
+            }
+            // Before DWARF 5 the file of the unit itself is not in its list.
+            None if file == 0 => self.unit.name.map(text),
+            None => None,
+        };
+        Ok(name.map(|name| {
+            enter(&mut path, &name);
+            path
+        }))
+    }
+}
+
+/// Adds what was inlined into the function that was found, or into what was inlined there.
+fn add_inlined(scopes: &mut Vec<Scope>, entry: &Entry<'_>, outer: Option<UnitOffset>) {
+    let is_of_function = scopes.first().map(|outermost| outermost.entry) == outer;
+    if is_of_function && scopes.len() < MAX_INLINED && scopes.last().is_some_and(|last| last.depth < entry.depth()) {
+        scopes.push(Scope::new(entry, Some(call_of(entry))));
     }
 }
 
@@ -275,11 +311,8 @@ fn call_of(entry: &Entry<'_>) -> Line {
     Line { file, line: number(gimli::DW_AT_call_line), column: number(gimli::DW_AT_call_column) }
 }
 
-/// A text of debug information, no longer than is worth looking at.
 fn text(bytes: Bytes<'_>) -> String {
-    const MAX_BYTES: usize = 16 * 1024;
-    let bytes = bytes.slice();
-    String::from_utf8_lossy(bytes.get(..MAX_BYTES).unwrap_or(bytes)).into_owned()
+    bytes.to_string_lossy().into_owned()
 }
 
 /// Goes on from a directory, or begins anew where the next part of a path says so.

@@ -1,17 +1,20 @@
 //! Whether a file is an unstripped build of the code of a component.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use wasmq_core::Digest;
 
-use super::modules::{self, Contents, Module};
+use super::modules::{self, Described, Module, Unreadable};
 use super::{MAX_SYMBOLS_BYTES, pack};
 
 /// Why a file was refused as symbols of a component.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SymbolsRefused {
     /// Over the limit.
-    #[error("the file has more than {limit_bytes} bytes of symbols, which is the limit; leave out what is not needed")]
+    #[error(
+        "the file has more than {limit_bytes} bytes, which is the limit for symbols; build with less debug information, line tables are enough"
+    )]
     TooLarge {
         /// [`MAX_SYMBOLS_BYTES`].
         limit_bytes: u64,
@@ -46,9 +49,9 @@ pub enum SymbolsRefused {
         /// Its code.
         code_bytes: u64,
     },
-    /// The same code, stripped too.
+    /// The same code, stripped too, or no more than the component has.
     #[error(
-        "its code is that of {digest}, but it has neither names nor debug information; build the same source without stripping"
+        "its code is that of {digest}, but it has neither names nor debug information that the component lacks; build the same source without stripping"
     )]
     Stripped {
         /// The component.
@@ -61,15 +64,11 @@ pub enum SymbolsRefused {
 pub(crate) struct Matched {
     /// The bytes to keep.
     pub(crate) packed: Vec<u8>,
-    /// What they say.
-    pub(crate) contents: Contents,
-    /// How many core modules with code the component has.
-    pub(crate) modules: usize,
-    /// For how many of them the file says something.
-    pub(crate) described: usize,
+    /// What they have.
+    pub(crate) described: Described,
 }
 
-/// Takes from a file what describes the code of a component.
+/// Takes from a file what describes the code of a component and is more than the component says itself.
 ///
 /// Every core module of the component needs one in the file with the same code. A file that is a core module
 /// itself can be that of one of them: the small ones that a toolchain adds around it have no file of their own.
@@ -77,47 +76,78 @@ pub(crate) struct Matched {
 /// # Errors
 /// The first reason why the file is of no use for this component.
 pub(crate) fn matched(component: &[u8], digest: Digest, file: &[u8]) -> Result<Matched, SymbolsRefused> {
-    let too_large = SymbolsRefused::TooLarge { limit_bytes: MAX_SYMBOLS_BYTES };
+    let found = read(file)?;
+    described_by(component, digest, file, &found.modules, found.is_core)
+}
+
+/// The same for a core module, of which this component was made. Its own code comes first in it; what was added
+/// around that is of this version of the program, and may be of another in the component that was deployed.
+///
+/// # Errors
+/// As [`matched`].
+pub(crate) fn matched_adapted(component: &[u8], digest: Digest, adapted: &[u8]) -> Result<Matched, SymbolsRefused> {
+    let found = read(adapted)?;
+    described_by(component, digest, adapted, found.modules.get(..1).unwrap_or_default(), true)
+}
+
+fn read(file: &[u8]) -> Result<modules::File<'_>, SymbolsRefused> {
     if file.len() as u64 > MAX_SYMBOLS_BYTES {
-        return Err(too_large);
+        return Err(SymbolsRefused::TooLarge { limit_bytes: MAX_SYMBOLS_BYTES });
     }
-    let described = modules::read(file).map_err(|error| SymbolsRefused::Malformed {
-        reason: error.message().to_owned(),
-        offset: error.offset() as u64,
-    })?;
+    modules::read(file).map_err(|Unreadable { reason, offset }| SymbolsRefused::Malformed { reason, offset })
+}
+
+/// What some modules of a file describe of a component, all of whose modules are among them or any.
+fn described_by(
+    component: &[u8],
+    digest: Digest,
+    file: &[u8],
+    candidates: &[Module<'_>],
+    any_is_enough: bool,
+) -> Result<Matched, SymbolsRefused> {
     let deployed = modules::read(component).map(|file| file.modules).unwrap_or_default();
     if deployed.is_empty() {
         return Err(SymbolsRefused::NoCode { digest });
     }
-    let pairs: Vec<_> = deployed.iter().map(|module| twin(component, module, file, &described.modules)).collect();
-    let is_whole =
-        if described.is_core { pairs.iter().any(Option::is_some) } else { pairs.iter().all(Option::is_some) };
-    if !is_whole {
+    let by_code = by_code(file, candidates);
+    let twin = |module| by_code.get(&key(component, module)?).copied();
+    let pairs: Vec<_> = deployed.iter().map(twin).collect();
+    let is_found = if any_is_enough { pairs.iter().any(Option::is_some) } else { pairs.iter().all(Option::is_some) };
+    if !is_found {
         return Err(other_code(digest, &deployed, &pairs));
     }
-    let all: Vec<Module<'_>> = deployed.iter().zip(&pairs).map(|(module, twin)| with_sections(module, *twin)).collect();
-    let each = all.iter().map(Module::contents);
-    let contents = each.clone().fold(Contents::default(), Contents::or);
-    if contents == Contents::default() {
+    let all: Vec<Module<'_>> = deployed.iter().zip(&pairs).map(|(module, twin)| with_more(module, *twin)).collect();
+    let described = Described::of(&all);
+    if described.described == 0 {
         return Err(SymbolsRefused::Stripped { digest });
     }
-    let described = each.filter(|contents| *contents != Contents::default()).count();
+    let too_large = SymbolsRefused::TooLarge { limit_bytes: MAX_SYMBOLS_BYTES };
     let packed = pack::write(&all, MAX_SYMBOLS_BYTES).ok_or(too_large)?;
-    Ok(Matched { packed, contents, modules: all.len(), described })
+    Ok(Matched { packed, described })
 }
 
-/// The module of the file with the same code; of several the one that says most.
-fn twin<'m, 'f>(
-    component: &[u8],
-    module: &Module<'_>,
-    file: &[u8],
-    candidates: &'m [Module<'f>],
-) -> Option<&'m Module<'f>> {
-    let code = code(component, module)?;
-    let same = candidates.iter().filter(|other| {
-        other.imported == module.imported && other.ends == module.ends && self::code(file, other) == Some(code)
-    });
-    same.max_by_key(|other| (other.contents().lines, other.contents().names))
+/// What two modules of the same code have in common.
+type Key<'a> = (u32, &'a [u32], &'a [u8]);
+/// How much a module says: whether it has lines, and how many functions have names.
+type Said = (bool, u64);
+type Twin<'m, 'f> = (&'m Module<'f>, Said);
+
+/// The modules of a file by their code; of several with the same the one that says most.
+fn by_code<'m, 'f>(file: &'m [u8], modules: &'m [Module<'f>]) -> HashMap<Key<'m>, Twin<'m, 'f>> {
+    let mut found: HashMap<Key<'m>, Twin<'m, 'f>> = HashMap::new();
+    for module in modules {
+        let Some(key) = key(file, module) else { continue };
+        let twin = (module, (module.contents().lines, module.named()));
+        let kept = found.entry(key).or_insert(twin);
+        if twin.1 > kept.1 {
+            *kept = twin;
+        }
+    }
+    found
+}
+
+fn key<'a>(file: &'a [u8], module: &'a Module<'_>) -> Option<Key<'a>> {
+    Some((module.imported, &module.ends, code(file, module)?))
 }
 
 fn code<'a>(file: &'a [u8], module: &Module<'_>) -> Option<&'a [u8]> {
@@ -126,18 +156,20 @@ fn code<'a>(file: &'a [u8], module: &Module<'_>) -> Option<&'a [u8]> {
     file.get(range)
 }
 
-/// The module where it is in the component, with what its twin says of it.
-fn with_sections<'f>(module: &Module<'_>, twin: Option<&Module<'f>>) -> Module<'f> {
+/// The module where it is in the component, with what its twin says of it if that is more than it says itself.
+fn with_more<'f>(module: &Module<'_>, twin: Option<Twin<'_, 'f>>) -> Module<'f> {
+    let (has_lines, named) = (module.contents().lines, module.named());
+    let more = twin.filter(|(_, (twin_has_lines, twin_named))| *twin_has_lines && !has_lines || *twin_named > named);
     Module {
         code_start: module.code_start,
         imported: module.imported,
         ends: module.ends.clone(),
-        sections: twin.map(|twin| twin.sections.clone()).unwrap_or_default(),
+        sections: more.map(|(twin, _)| twin.sections.clone()).unwrap_or_default(),
     }
 }
 
 /// Names the largest module that has no twin.
-fn other_code(digest: Digest, deployed: &[Module<'_>], pairs: &[Option<&Module<'_>>]) -> SymbolsRefused {
+fn other_code(digest: Digest, deployed: &[Module<'_>], pairs: &[Option<Twin<'_, '_>>]) -> SymbolsRefused {
     let missing = deployed.iter().zip(pairs).enumerate().filter(|(_, (_, twin))| twin.is_none());
     let largest = missing.map(|(at, (module, _))| (at, module)).max_by_key(|(_, module)| module.code_bytes());
     let (module, functions, code_bytes) =

@@ -5,7 +5,8 @@
 //! same in every build of the same code, so what [`matched`] has accepted for a component gives each frame its
 //! name and its place in the source, also long after the trap ([`resolve`]).
 //!
-//! Invariants: only symbols whose code is byte for byte that of the component are accepted; a backtrace is
+//! Invariants: only symbols whose code is byte for byte that of the component, and that say more of it than
+//! it does itself, are accepted; a backtrace is
 //! added to and never contradicted; any bytes at all give an answer, in bounded time and memory.
 //!
 //! Deliberately absent: where symbols are kept (`registry/symbols.rs`); the backtraces that the engine makes
@@ -21,6 +22,8 @@
 //! | `resolve.rs` | all of it for a backtrace |
 
 mod dwarf;
+#[cfg(test)]
+mod hostile_tests;
 mod matched;
 mod modules;
 mod names;
@@ -33,11 +36,11 @@ mod tests;
 mod units;
 
 pub use matched::SymbolsRefused;
-pub(crate) use matched::matched;
-pub use modules::Contents;
+pub(crate) use matched::{Matched, matched, matched_adapted};
 pub(crate) use modules::contents;
-pub(crate) use names::demangled;
-pub(crate) use pack::contents as packed_contents;
+pub use modules::{Contents, Described};
+pub(crate) use names::{capped, demangled};
+pub(crate) use pack::described as packed;
 pub(crate) use resolve::resolve;
 
 /// The largest file of symbols, in bytes.

@@ -1,7 +1,7 @@
 //! The core modules of a `.wasm` file: where their functions are, and the sections that describe them.
 //!
 //! Invariant: what is read here is never validated wasm, only wasm that can be taken apart; nothing in it is
-//! believed that is not checked where it is used.
+//! believed that is not checked where it is used. Reading takes a small multiple of the memory of the file.
 
 use std::ops::Range;
 
@@ -9,6 +9,12 @@ use wasmparser::{BinaryReaderError, Encoding, Parser, Payload, TypeRef};
 
 /// The most core modules of a component, as the engine has it.
 const MAX_MODULES: usize = 1000;
+/// The most functions of a core module, as the engine has it.
+const MAX_FUNCTIONS: u32 = 1_000_000;
+/// The most functions of a whole file.
+const MAX_FUNCTIONS_IN_ALL: u32 = 4 * MAX_FUNCTIONS;
+/// How deep components may lie in each other.
+const MAX_NESTED: usize = 100;
 /// The custom sections that say something of functions.
 pub(super) const DESCRIBING: [&str; 11] = [
     NAME,
@@ -58,6 +64,29 @@ pub struct Contents {
     pub lines: bool,
 }
 
+/// What symbols have for a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Described {
+    /// What they say.
+    #[serde(flatten)]
+    pub contents: Contents,
+    /// How many core modules with code the component has.
+    pub modules: usize,
+    /// For how many of them there is something.
+    pub described: usize,
+}
+
+impl Described {
+    pub(super) fn of(modules: &[Module<'_>]) -> Self {
+        let said = modules.iter().map(Module::contents).filter(|contents| *contents != Contents::default());
+        said.fold(Self { modules: modules.len(), ..Self::default() }, |all, contents| Self {
+            contents: all.contents.or(contents),
+            described: all.described + 1,
+            ..all
+        })
+    }
+}
+
 impl<'a> Module<'a> {
     /// A section by its name; empty when there is none.
     pub(super) fn section(&self, name: &str) -> &'a [u8] {
@@ -82,7 +111,12 @@ impl<'a> Module<'a> {
     /// What its sections say.
     pub(super) fn contents(&self) -> Contents {
         let lines = !self.section(INFO).is_empty() && !self.section(LINE).is_empty();
-        Contents { names: super::names::has_functions(self.section(NAME)), lines }
+        Contents { names: self.named() > 0, lines }
+    }
+
+    /// How many functions have names.
+    pub(super) fn named(&self) -> u64 {
+        super::names::count(self.section(NAME))
     }
 
     pub(super) fn add_section(&mut self, name: &str, content: &'a [u8]) {
@@ -95,16 +129,55 @@ impl<'a> Module<'a> {
 
 impl Contents {
     /// What either says.
-    #[must_use]
-    pub(crate) const fn or(self, other: Self) -> Self {
+    const fn or(self, other: Self) -> Self {
         Self { names: self.names || other.names, lines: self.lines || other.lines }
     }
 }
 
-/// What a `.wasm` file says of its functions.
+/// What a `.wasm` file says of its functions, by the core module with the most code: the small ones that a
+/// toolchain adds around it often have names when the program itself has none.
 pub(crate) fn contents(bytes: &[u8]) -> Contents {
     let modules = read(bytes).map(|file| file.modules).unwrap_or_default();
-    modules.iter().fold(Contents::default(), |all, module| all.or(module.contents()))
+    modules.iter().max_by_key(|module| module.code_bytes()).map(Module::contents).unwrap_or_default()
+}
+
+/// Why a file cannot be taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unreadable {
+    /// What is wrong.
+    pub(super) reason: String,
+    /// Where, in bytes from the start of the file.
+    pub(super) offset: u64,
+}
+
+impl Unreadable {
+    fn new(reason: String, offset: usize) -> Self {
+        Self { reason, offset: offset as u64 }
+    }
+}
+
+impl From<BinaryReaderError> for Unreadable {
+    fn from(error: BinaryReaderError) -> Self {
+        Self::new(error.message().to_owned(), error.offset())
+    }
+}
+
+/// The parts of a file. Reading ends with the first error.
+pub(super) fn parts(bytes: &[u8]) -> impl Iterator<Item = Result<Payload<'_>, Unreadable>> {
+    let mut depth = 0_usize;
+    Parser::new(0).parse_all(bytes).map(move |payload| {
+        let payload = payload?;
+        match &payload {
+            Payload::Version { range, .. } if depth > MAX_NESTED => {
+                let reason = format!("components lie in each other more than {MAX_NESTED} deep");
+                return Err(Unreadable::new(reason, range.start));
+            }
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        Ok(payload)
+    })
 }
 
 /// A `.wasm` file taken apart.
@@ -117,10 +190,11 @@ pub(super) struct File<'a> {
 }
 
 /// Takes a component or a core module apart.
-pub(super) fn read(bytes: &[u8]) -> Result<File<'_>, BinaryReaderError> {
+pub(super) fn read(bytes: &[u8]) -> Result<File<'_>, Unreadable> {
     let mut file = File { is_core: false, modules: Vec::new() };
     let (mut current, mut is_first) = (None::<Module<'_>>, true);
-    for payload in Parser::new(0).parse_all(bytes) {
+    let mut functions = 0;
+    for payload in parts(bytes) {
         match payload? {
             Payload::Version { encoding, .. } => {
                 file.is_core |= is_first && encoding == Encoding::Module;
@@ -129,6 +203,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<File<'_>, BinaryReaderError> {
             }
             Payload::End(_) => file.modules.extend(current.take().filter(|module| !module.ends.is_empty())),
             payload => {
+                count_functions(&payload, &mut functions)?;
                 if let Some(module) = &mut current {
                     add(module, &payload)?;
                 }
@@ -141,7 +216,19 @@ pub(super) fn read(bytes: &[u8]) -> Result<File<'_>, BinaryReaderError> {
     Ok(file)
 }
 
-fn add<'a>(module: &mut Module<'a>, payload: &Payload<'a>) -> Result<(), BinaryReaderError> {
+/// Counts the functions of a module before any of them is read.
+fn count_functions(payload: &Payload<'_>, functions: &mut u32) -> Result<(), Unreadable> {
+    let Payload::CodeSectionStart { count, range, .. } = payload else { return Ok(()) };
+    *functions = functions.saturating_add(*count);
+    let (limit, of) =
+        if *count > MAX_FUNCTIONS { (MAX_FUNCTIONS, "a core module") } else { (MAX_FUNCTIONS_IN_ALL, "the file") };
+    if *count > limit || *functions > limit {
+        return Err(Unreadable::new(format!("{of} has more than {limit} functions"), range.start));
+    }
+    Ok(())
+}
+
+fn add<'a>(module: &mut Module<'a>, payload: &Payload<'a>) -> Result<(), Unreadable> {
     match payload {
         Payload::ImportSection(section) => {
             for import in section.clone().into_imports() {

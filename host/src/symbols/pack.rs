@@ -7,9 +7,9 @@
 //!
 //! Deliberately absent: a checksum; whoever keeps the bytes adds one.
 
-use wasmparser::{BinaryReader, BinaryReaderError, Encoding, Parser, Payload};
+use wasmparser::{BinaryReader, BinaryReaderError, Encoding, Payload};
 
-use super::modules::{Contents, Module};
+use super::modules::{self, Described, Module, Unreadable};
 
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
@@ -72,20 +72,19 @@ fn leb(bytes: &mut Vec<u8>, mut value: u64) {
     }
 }
 
-/// What the bytes say of functions.
-pub(crate) fn contents(bytes: &[u8]) -> Contents {
-    let modules = read(bytes).unwrap_or_default();
-    modules.iter().fold(Contents::default(), |all, module| all.or(module.contents()))
+/// What the bytes have for their component.
+pub(crate) fn described(bytes: &[u8]) -> Described {
+    Described::of(&read(bytes).unwrap_or_default())
 }
 
 /// The modules that were written.
 ///
 /// # Errors
 /// The bytes are not what [`write`] makes.
-pub(super) fn read(bytes: &[u8]) -> Result<Vec<Module<'_>>, BinaryReaderError> {
+pub(super) fn read(bytes: &[u8]) -> Result<Vec<Module<'_>>, Unreadable> {
     let mut modules = Vec::new();
     let mut current = None;
-    for payload in Parser::new(0).parse_all(bytes) {
+    for payload in modules::parts(bytes) {
         match payload? {
             Payload::Version { encoding: Encoding::Module, .. } => current = Some(Module::default()),
             Payload::End(_) => modules.extend(current.take()),

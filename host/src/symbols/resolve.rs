@@ -7,16 +7,18 @@ use wasmq_core::report::Frame;
 
 use super::dwarf::{self, Place, Query};
 use super::modules::{Function, Module};
-use super::names::{self, Names};
+use super::names;
 use super::pack;
+use super::units::Purse;
 
-/// How many steps the search in debug information may take: a second or two of work, and what a large program
-/// needs for a whole backtrace many times over.
+/// How many steps the search in debug information may take for one backtrace: a second or two of work, and what a
+/// large program needs many times over.
 const MAX_STEPS: u64 = 50_000_000;
 
 /// What is known of the frames of one core module.
-struct Known<'a> {
-    names: Names<'a>,
+struct Known {
+    module: Option<String>,
+    functions: BTreeMap<u32, String>,
     places: BTreeMap<u64, Vec<Place>>,
 }
 
@@ -31,14 +33,15 @@ pub(crate) fn resolve(trap: &mut TrapInfo, packed: &[u8]) {
 fn with_modules(trap: &mut TrapInfo, modules: &[Module<'_>]) {
     let found: Vec<_> = trap.frames.iter().map(|frame| function_of(frame, modules)).collect();
     let used: BTreeSet<usize> = found.iter().flatten().map(|(module, _)| *module).collect();
-    let known: BTreeMap<usize, Known<'_>> = used
+    let purse = Purse::of(MAX_STEPS);
+    let known: BTreeMap<usize, Known> = used
         .into_iter()
         .filter_map(|at| {
             let inside = trap.frames.iter().zip(&found).filter_map(|(frame, found)| {
                 let (_, function) = found.as_ref().filter(|(module, _)| *module == at)?;
                 Some((frame, function))
             });
-            Some((at, look_up(modules.get(at)?, inside)))
+            Some((at, look_up(modules.get(at)?, inside, &purse)))
         })
         .collect();
     let frames = trap.frames.iter().zip(&found).flat_map(|(frame, found)| match found {
@@ -59,7 +62,7 @@ fn function_of(frame: &Frame, modules: &[Module<'_>]) -> Option<(usize, Function
     functions.flatten().find(|(_, function)| function.index == frame.function_index)
 }
 
-fn look_up<'a, 'f>(module: &Module<'a>, inside: impl Iterator<Item = (&'f Frame, &'f Function)>) -> Known<'a> {
+fn look_up<'f>(module: &Module<'_>, inside: impl Iterator<Item = (&'f Frame, &'f Function)>, purse: &Purse) -> Known {
     let mut wanted = BTreeSet::new();
     let mut queries = BTreeMap::new();
     for (frame, function) in inside {
@@ -69,9 +72,11 @@ fn look_up<'a, 'f>(module: &Module<'a>, inside: impl Iterator<Item = (&'f Frame,
         }
     }
     let queries: Vec<Query> = queries.into_values().collect();
-    let places = dwarf::look_up(module, &queries, MAX_STEPS);
+    let places = dwarf::look_up(module, &queries, purse);
+    let names = names::look_up(module.section(super::modules::NAME), &wanted);
     Known {
-        names: names::look_up(module.section(super::modules::NAME), &wanted),
+        module: names.module.map(names::capped),
+        functions: names.functions.into_iter().map(|(index, name)| (index, names::demangled(name))).collect(),
         places: queries.iter().map(|query| query.address).zip(places).collect(),
     }
 }
@@ -82,12 +87,12 @@ fn address(frame: &Frame, module: &Module<'_>) -> Option<u64> {
 }
 
 /// The frame itself with what is known of it, or one for each function that was inlined into it.
-fn expand(frame: &Frame, module: Option<&Module<'_>>, known: Option<&Known<'_>>) -> Vec<Frame> {
+fn expand(frame: &Frame, module: Option<&Module<'_>>, known: Option<&Known>) -> Vec<Frame> {
     let (Some(module), Some(known)) = (module, known) else { return vec![frame.clone()] };
-    let named = known.names.functions.get(&frame.function_index).map(|name| names::demangled(name));
+    let named = known.functions.get(&frame.function_index);
     let plain = Frame {
-        function: frame.function.clone().or(named),
-        module: frame.module.clone().or_else(|| known.names.module.map(str::to_owned)),
+        function: frame.function.as_ref().or(named).cloned(),
+        module: frame.module.as_ref().or(known.module.as_ref()).cloned(),
         ..frame.clone()
     };
     let places = address(frame, module).and_then(|address| known.places.get(&address)).map_or(&[][..], Vec::as_slice);

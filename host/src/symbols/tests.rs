@@ -1,25 +1,24 @@
-//! Whose code a file is, what it says of a backtrace, and that hostile files say nothing and cost little.
+//! Whose code a file is, and what it says of a backtrace.
 
-use proptest::prelude::*;
 use wasmq_core::report::Frame;
 use wasmq_core::{Digest, TrapCode, TrapInfo};
 
 use super::dwarf::{self, Query};
-use super::matched::{Matched, SymbolsRefused, matched};
-use super::modules::{self, Contents, Module};
+use super::matched::{Matched, SymbolsRefused, matched, matched_adapted};
+use super::modules::{self, Contents, Described, Module};
 use super::samples::{TWO_MODULES, deep_trap, first_core_module, stripped, wasm};
-use super::units::{Stop, Units};
+use super::units::Purse;
 use super::{pack, resolve};
 
 const DIGEST: Digest = Digest::new([7; 32]);
 const NAMES: Contents = Contents { names: true, lines: false };
 
-fn symbols(component: &[u8], file: &[u8]) -> Result<Matched, SymbolsRefused> {
+pub(super) fn symbols(component: &[u8], file: &[u8]) -> Result<Matched, SymbolsRefused> {
     matched(component, DIGEST, file)
 }
 
 /// A nameless frame in the middle of a function of a core module.
-fn frame(component: &[u8], module: usize, function: usize) -> Frame {
+pub(super) fn frame(component: &[u8], module: usize, function: usize) -> Frame {
     let modules = modules::read(component).unwrap().modules;
     let module = &modules[module];
     let start = function.checked_sub(1).map_or(0, |before| module.ends[before]);
@@ -30,7 +29,7 @@ fn frame(component: &[u8], module: usize, function: usize) -> Frame {
     }
 }
 
-fn resolved(packed: &[u8], frames: Vec<Frame>) -> Vec<Frame> {
+pub(super) fn resolved(packed: &[u8], frames: Vec<Frame>) -> Vec<Frame> {
     let mut trap = TrapInfo::new(TrapCode::Unreachable, "unreachable", frames);
     resolve(&mut trap, packed);
     trap.frames
@@ -45,7 +44,7 @@ fn nameless_frames_get_the_names_of_their_own_core_module() {
     let file = wasm(TWO_MODULES);
     let component = stripped(&file);
     let found = symbols(&component, &file).unwrap();
-    assert_eq!((found.contents, found.modules, found.described), (NAMES, 2, 2));
+    assert_eq!(found.described, Described { contents: NAMES, modules: 2, described: 2 });
     let frames = [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)].map(|(module, at)| frame(&component, module, at));
     let frames = resolved(&found.packed, frames.to_vec());
     assert_eq!(names(&frames), [Some("parse"), Some("guest::new"), Some("alloc"), Some("free"), Some("last")]);
@@ -76,7 +75,7 @@ fn the_file_may_be_the_core_module_that_the_component_was_made_of() {
     let file = wasm(TWO_MODULES);
     let component = stripped(&file);
     let found = symbols(&component, &first_core_module(&file)).unwrap();
-    assert_eq!((found.contents, found.modules, found.described), (NAMES, 2, 1));
+    assert_eq!(found.described, Described { contents: NAMES, modules: 2, described: 1 });
     let frames = resolved(&found.packed, vec![frame(&component, 0, 0), frame(&component, 1, 0)]);
     assert_eq!(names(&frames), [Some("parse"), None]);
 }
@@ -102,6 +101,51 @@ fn other_code_is_refused_and_the_module_that_differs_is_named() {
     assert!(matches!(error, SymbolsRefused::OtherCode { .. }), "{error}");
 }
 
+/// The same component, with names in its second and smaller module only.
+fn with_a_named_helper() -> Vec<u8> {
+    let text = TWO_MODULES.replace("$first", "").replace("(func $parse (call $log))", "(func (call 0))");
+    let text = text.replace("(func $log)", "(func)").replace("(func $_RNvCs1234_5guest3new (call $parse))", "(func)");
+    let nops = "(func (nop) (nop) (nop) (nop) (nop) (nop) (nop) (nop) (nop) (nop) (nop) (nop) (nop) (nop) (nop))";
+    wasm(&text.replace("(func (call 0))", nops))
+}
+
+#[test]
+fn what_says_no_more_than_the_component_itself_is_refused() {
+    for whole in [wasm(TWO_MODULES), with_a_named_helper()] {
+        assert_eq!(symbols(&whole, &whole).unwrap_err(), SymbolsRefused::Stripped { digest: DIGEST });
+        assert!(symbols(&stripped(&whole), &whole).is_ok());
+    }
+}
+
+#[test]
+fn the_core_module_with_the_most_code_says_whether_a_component_has_names() {
+    assert_eq!(super::contents(&wasm(TWO_MODULES)), NAMES);
+    assert_eq!(super::contents(&with_a_named_helper()), Contents::default());
+    assert_eq!(super::contents(&wasm("(module $named (func))")), Contents::default(), "the name of the module only");
+}
+
+#[test]
+fn of_modules_with_the_same_code_the_one_that_says_most_is_taken() {
+    let named = "(core module (func $first) (func $second))";
+    let bare = "(core module (func) (func))";
+    let component = stripped(&wasm(&format!("(component {named} {bare})")));
+    for order in [[bare, named], [named, bare]] {
+        let found = symbols(&component, &wasm(&format!("(component {})", order.join(" ")))).unwrap();
+        assert_eq!(found.described.described, 2);
+    }
+}
+
+#[test]
+fn a_core_module_needs_not_the_adapter_that_it_was_deployed_with() {
+    let adapted = wasm(TWO_MODULES);
+    let earlier = stripped(&wasm(&TWO_MODULES.replace("(i32.const 7)", "(i32.const 8)")));
+    let found = matched_adapted(&earlier, DIGEST, &adapted).unwrap();
+    assert_eq!(found.described, Described { contents: NAMES, modules: 2, described: 1 });
+    let other_program = stripped(&wasm(&TWO_MODULES.replace("(call $log)", "(call $log) (call $log)")));
+    let refused = matched_adapted(&other_program, DIGEST, &adapted).unwrap_err();
+    assert!(matches!(refused, SymbolsRefused::OtherCode { .. }), "the adapter alone is nothing: {refused}");
+}
+
 #[test]
 fn what_says_nothing_is_refused_with_a_reason() {
     let file = wasm(TWO_MODULES);
@@ -119,8 +163,8 @@ fn what_is_kept_is_what_was_found_without_the_code() {
     let file = deep_trap();
     let component = stripped(&file);
     let found = symbols(&component, &file).unwrap();
-    assert_eq!(found.contents, Contents { names: true, lines: true });
-    assert_eq!(pack::contents(&found.packed), found.contents);
+    assert_eq!(found.described.contents, Contents { names: true, lines: true });
+    assert_eq!(pack::described(&found.packed), found.described);
     let modules = pack::read(&found.packed).unwrap();
     let deployed = modules::read(&component).unwrap().modules;
     let of = |modules: &[Module<'_>]| -> Vec<_> {
@@ -164,7 +208,7 @@ fn lines_and_inlined_functions_are_those_that_the_engine_would_give() {
     for address in (0..module.code_bytes()).step_by(97) {
         let function = module.function_at(module.code_start + address).unwrap();
         let query = Query { address, function: function.range.clone() };
-        let ours = dwarf::look_up(module, &[query], u64::MAX).remove(0);
+        let ours = dwarf::look_up(module, &[query], &Purse::of(u64::MAX)).remove(0);
         let theirs = by_addr2line(module, address);
         // Linkers leave the lines of functions that they dropped at the start of the code, where the library
         // takes them for those of the functions that are there. Ours are those of the function itself.
@@ -223,127 +267,4 @@ fn a_deep_recursion_stays_capped_when_its_frames_are_expanded() {
     resolve(&mut trap, &packed);
     assert_eq!(trap.frames.len(), 64);
     assert!(trap.frames_omitted >= 936 + 64, "{}", trap.frames_omitted);
-}
-
-/// A module whose one function is 100 bytes long, with these sections.
-fn described<'a>(sections: &[(&'a str, &'a [u8])]) -> Module<'a> {
-    let mut module = Module { ends: vec![100], ..Module::default() };
-    sections.iter().for_each(|(name, content)| module.add_section(name, content));
-    module
-}
-
-const QUERY: Query = Query { address: 50, function: 0..100 };
-
-/// A unit of DWARF 4 that begins with the abbreviation at 0.
-fn unit(entries: &[u8]) -> Vec<u8> {
-    let mut bytes = (entries.len() as u32 + 7).to_le_bytes().to_vec();
-    bytes.extend([4, 0, 0, 0, 0, 0, 4]);
-    bytes.extend(entries);
-    bytes
-}
-
-#[test]
-fn work_without_end_is_given_up() {
-    // A function with so many attributes that take no space, so often: a quadratic amount of work.
-    let mut abbreviations = vec![1, 0x2e, 0];
-    abbreviations.extend([0x3f, 0x19].repeat(60_000));
-    abbreviations.extend([0, 0, 0]);
-    let info = unit(&vec![1; 1_000_000]);
-    let module = described(&[(".debug_abbrev", &abbreviations), (".debug_info", &info), (".debug_line", &[0])]);
-    let units = Units::of(&module, 1_000_000).unwrap();
-    let header = units.dwarf.units().next().unwrap().unwrap();
-    let ended = dwarf::in_unit(&units, header, &[QUERY], &mut [vec![]]);
-    assert!(matches!(ended, Err(Stop::Spent)), "{ended:?}");
-    assert_eq!(dwarf::look_up(&module, &[QUERY], 1_000_000), [vec![]]);
-}
-
-#[test]
-fn tables_that_lie_in_each_other_are_each_read_to_the_next_one_only() {
-    // As many units as abbreviations, and the table of each goes on to the end: a quadratic amount of work.
-    let abbreviation = |code: u32| [(code | 128) as u8, (code >> 7 | 128) as u8, (code >> 14) as u8, 0x11, 0, 0, 0];
-    let table: Vec<u8> = (1..100_000_u32).flat_map(abbreviation).chain([0]).collect();
-    let units = (1..100_000_u32).flat_map(|code| {
-        let mut bytes = unit(&abbreviation(code)[..3]);
-        bytes[6..10].copy_from_slice(&((code - 1) * 7).to_le_bytes());
-        bytes
-    });
-    let units: Vec<u8> = units.collect();
-    let module = described(&[(".debug_abbrev", &table), (".debug_info", &units), (".debug_line", &[0])]);
-    assert_eq!(dwarf::look_up(&module, &[QUERY], u64::MAX), [vec![]]);
-    let last = Units::of(&module, u64::MAX).unwrap();
-    let header = last.dwarf.units().last().unwrap().unwrap();
-    assert!(last.open(header).is_ok(), "the units are what they should be");
-}
-
-#[test]
-fn a_list_of_files_that_would_fill_the_memory_is_not_read() {
-    // DWARF 4: a unit with a line table whose header claims to be 16 MiB long.
-    let abbreviations = [1, 0x11, 0, 0x10, 0x17, 0, 0, 0];
-    let info = unit(&[1, 0, 0, 0, 0]);
-    let mut line = vec![0; 16 << 20];
-    let length = line.len() as u32;
-    line[..4].copy_from_slice(&(length - 4).to_le_bytes());
-    line[4] = 4;
-    line[6..10].copy_from_slice(&(length - 10).to_le_bytes());
-    line[10..].fill(1);
-    let module = described(&[(".debug_abbrev", &abbreviations), (".debug_info", &info), (".debug_line", &line)]);
-    let units = Units::of(&module, 1_000_000).unwrap();
-    let header = units.dwarf.units().next().unwrap().unwrap();
-    assert!(units.open(header).is_err());
-}
-
-#[test]
-fn names_that_refer_to_each_other_in_a_circle_come_to_an_end() {
-    // A function from 0 to 100 whose name stands with another entry, whose name stands with the first.
-    let abbreviations =
-        [1, 0x11, 1, 0, 0, 2, 0x2e, 0, 0x11, 0x01, 0x12, 0x06, 0x31, 0x13, 0, 0, 3, 0x2e, 0, 0x47, 0x13, 0, 0, 0];
-    let info = unit(&[&[1, 2][..], &[0; 4], &[100, 0, 0, 0], &[25, 0, 0, 0], &[3], &[12, 0, 0, 0], &[0]].concat());
-    let module = described(&[(".debug_abbrev", &abbreviations), (".debug_info", &info), (".debug_line", &[0])]);
-    let found = dwarf::look_up(&module, &[QUERY], 1_000_000).remove(0);
-    assert_eq!(found, [dwarf::Place::default()], "a function without name or line");
-}
-
-#[test]
-fn a_name_that_unfolds_to_more_than_memory_is_cut() {
-    // Each of these substitutions is twice as long as the one before.
-    let doubling: String = (0..40).map(|n: u32| format!("S{}_IXadE", char::from_digit(n % 36, 36).unwrap())).collect();
-    let mut mangled = String::from("_Z1fI1aIiiEE");
-    mangled.push_str(&doubling);
-    let twice = (0..60).fold("1a".to_owned(), |inner, _| format!("P{inner}"));
-    for name in [mangled, format!("_Z1f{twice}"), "_R".repeat(50_000), "_ZN".repeat(50_000)] {
-        assert!(super::demangled(&name).len() <= 64 * 1024);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
-    #[test]
-    fn damaged_debug_information_says_something_else_or_nothing_and_comes_to_an_end(
-        flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..60),
-        function in any::<proptest::sample::Index>(),
-    ) {
-        let file = deep_trap();
-        let component = stripped(&file);
-        let mut packed = symbols(&component, &file).unwrap().packed;
-        // Behind the table of functions, which is short: what can be damaged is what describes them.
-        let behind = packed.len() / 2;
-        for (at, byte) in flips {
-            let at = packed.len() - 1 - at.index(behind);
-            packed[at] = byte;
-        }
-        let count = modules::read(&component).unwrap().modules[0].ends.len();
-        resolved(&packed, vec![frame(&component, 0, function.index(count))]);
-    }
-
-    #[test]
-    fn any_bytes_are_symbols_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        let component = stripped(&wasm(TWO_MODULES));
-        prop_assert!(symbols(&component, &bytes).is_err());
-        let wrapped = [b"\0asm\x01\0\0\0\0", &bytes[..]].concat();
-        prop_assert!(symbols(&component, &wrapped).is_err());
-        let _ = pack::read(&bytes);
-        let sections: Vec<_> = modules::DESCRIBING.iter().map(|name| (*name, &bytes[..])).collect();
-        let _ = dwarf::look_up(&described(&sections), &[QUERY], 1_000_000);
-    }
 }

@@ -4,7 +4,7 @@
 use wasmq_core::report::Frame;
 use wasmq_core::{Digest, TrapCode, TrapInfo};
 
-use crate::symbols::{matched, packed_contents, resolve};
+use crate::symbols::{contents, matched, matched_adapted, packed as described, resolve};
 
 /// See the module. The first bytes say which frames are asked about.
 pub fn run(bytes: &[u8]) {
@@ -22,10 +22,26 @@ pub fn run(bytes: &[u8]) {
         before.frames.iter().any(|other| (other.function_index, other.offset) == (frame.function_index, frame.offset))
     };
     assert!(after.frames.iter().all(has));
-    let _ = packed_contents(packed);
+    let _ = (described(packed), contents(packed));
     let digest = Digest::new([0; 32]);
-    match matched(packed, digest, packed) {
-        Ok(found) => assert_eq!(packed_contents(&found.packed), found.contents),
-        Err(refused) => assert!(!refused.to_string().is_empty()),
+    let component = nameless(packed);
+    for found in [matched(&component, digest, packed), matched_adapted(&component, digest, packed)] {
+        match found {
+            Ok(found) => assert_eq!(described(&found.packed), found.described),
+            Err(refused) => assert!(!refused.to_string().is_empty()),
+        }
     }
+}
+
+/// The same file, in which the sections that describe it have names that say nothing.
+fn nameless(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for known in [&b"name"[..], b".debug_"] {
+        for at in 0..bytes.len().saturating_sub(known.len()) {
+            if bytes[at..].starts_with(known) {
+                bytes[at] = b'-';
+            }
+        }
+    }
+    bytes
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wasmq_core::settings::{Action, Backoff, Settings};
 use wasmq_core::{Digest, Millis, TaskName};
 
-use super::symbols::words;
+use super::symbols::{words, words_of};
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -128,19 +128,22 @@ fn with_backtraces(task: &Task, explained: &BTreeMap<Digest, Explained>) -> Valu
     let mut value = as_json(task);
     let versions = value.get_mut("versions").and_then(Value::as_array_mut).into_iter().flatten();
     for (fields, version) in versions.filter_map(Value::as_object_mut).zip(&task.versions) {
-        fields.insert("backtraces".to_owned(), json!(explained.get(&version.digest)));
+        let Explained { own, symbols } = explained.get(&version.digest).copied().unwrap_or_default();
+        let (names, lines) = (own.map(|own| own.names), own.map(|own| own.lines));
+        fields.insert("backtraces".to_owned(), json!({ "names": names, "lines": lines, "symbols": symbols }));
     }
     value
 }
 
 /// What backtraces have, and from where.
 fn backtraces(explained: Explained) -> String {
-    let own = match words(explained.own) {
-        "nothing" => "no names: it was built without them",
-        words => words,
+    let own = match explained.own.map(words) {
+        None => "not known: the component cannot be read, `wasmq store verify` says why",
+        Some("nothing") => "no names: it was built without them",
+        Some(words) => words,
     };
     match explained.symbols {
-        Some(symbols) => format!("{own}; symbols were added, with {}", words(symbols)),
+        Some(symbols) => format!("{own}; symbols were added, with {}", words_of(symbols)),
         None => own.to_owned(),
     }
 }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{component_name, words};
+use super::{component_name, words_of};
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
-use crate::cli::input::read_component;
+use crate::cli::input::read_symbols;
 use crate::cli::output::time;
 use crate::queue::{AddedSymbols, ComponentName, MAX_SYMBOLS_BYTES};
 
@@ -39,7 +39,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     let queue = context.queue()?;
     let component = queue.find_component(&args.component)?;
-    let file = read_component(&args.file, MAX_SYMBOLS_BYTES)?;
+    let file = read_symbols(&args.file, MAX_SYMBOLS_BYTES)?;
     let added = queue.add_symbols(component, &file)?;
     if context.out.is_json() {
         context.out.json(&added)?;
@@ -50,12 +50,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
 }
 
 fn sentence(added: &AddedSymbols) -> String {
-    let AddedSymbols { component, contents, modules, described, replaced, size_bytes } = added;
+    let AddedSymbols { component, described, replaced, size_bytes } = added;
     let done = if *replaced { "replaced the symbols of" } else { "added symbols for" };
-    let of = if described == modules {
-        String::new()
-    } else {
-        format!(", for {described} of its {}", time::count(*modules as u64, "core module", "core modules"))
-    };
-    format!("{done} {}: {}{of} ({})", component.short(), words(*contents), time::bytes(*size_bytes))
+    format!("{done} {}: {} ({})", component.short(), words_of(*described), time::bytes(*size_bytes))
 }

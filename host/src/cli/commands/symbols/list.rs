@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::words;
+use super::words_of;
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::output::paint::Tone;
 use crate::cli::output::table::{Cell, Table};
 use crate::cli::output::time;
-use crate::queue::KeptSymbols;
+use crate::queue::{KeptState, KeptSymbols};
 
 /// List the components that symbols were added for.
 #[derive(Debug, clap::Args)]
@@ -37,8 +37,8 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
         table.row([
             Cell::new(kept.component.short(), Tone::Strong),
             if versions.is_empty() { Cell::new("none", Tone::Faint) } else { Cell::plain(versions.join(" ")) },
-            kept.contents.map_or_else(|| Cell::new("damaged", Tone::Bad), |contents| Cell::plain(words(contents))),
-            Cell::plain(time::bytes(kept.size_bytes)),
+            symbols(&kept.state),
+            size_bytes(&kept.state).map_or_else(|| Cell::plain(""), |size| Cell::plain(time::bytes(size))),
         ]);
     }
     context.out.table(&table)?;
@@ -49,13 +49,39 @@ fn versions(kept: &KeptSymbols) -> Vec<String> {
     kept.versions.iter().map(|(task, version)| format!("{task}@{version}")).collect()
 }
 
+fn symbols(state: &KeptState) -> Cell {
+    match state {
+        KeptState::Whole { described, .. } => Cell::plain(words_of(*described)),
+        KeptState::Damaged => Cell::new("damaged", Tone::Bad),
+        KeptState::Unreadable { why } => Cell::new(format!("cannot be read: {why}"), Tone::Bad),
+    }
+}
+
+const fn size_bytes(state: &KeptState) -> Option<u64> {
+    match state {
+        KeptState::Whole { size_bytes, .. } => Some(*size_bytes),
+        KeptState::Damaged | KeptState::Unreadable { .. } => None,
+    }
+}
+
 fn as_json(kept: &KeptSymbols) -> Value {
+    let described = match kept.state {
+        KeptState::Whole { described, .. } => Some(described),
+        _ => None,
+    };
+    let why = match &kept.state {
+        KeptState::Unreadable { why } => Some(why),
+        _ => None,
+    };
     json!({
         "component": kept.component,
         "versions": versions(kept),
-        "names": kept.contents.map(|contents| contents.names),
-        "lines": kept.contents.map(|contents| contents.lines),
-        "damaged": kept.contents.is_none(),
-        "size_bytes": kept.size_bytes,
+        "names": described.map(|described| described.contents.names),
+        "lines": described.map(|described| described.contents.lines),
+        "modules": described.map(|described| described.modules),
+        "described": described.map(|described| described.described),
+        "damaged": kept.state == KeptState::Damaged,
+        "unreadable": why,
+        "size_bytes": size_bytes(&kept.state).unwrap_or_default(),
     })
 }

@@ -10,8 +10,9 @@ use wasmq_core::TaskName;
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
+use crate::cli::output::time;
 use crate::cli::values;
-use crate::queue::{ComponentName, SymbolContents};
+use crate::queue::{ComponentName, DescribedBySymbols, SymbolContents};
 
 /// The commands about symbols.
 #[derive(Debug, Subcommand)]
@@ -42,6 +43,17 @@ pub const fn words(contents: SymbolContents) -> &'static str {
         SymbolContents { names: false, lines: true } => "files and lines",
         SymbolContents { names: false, lines: false } => "nothing",
     }
+}
+
+/// What backtraces get from symbols, and for how much of the component when it is not all.
+#[must_use]
+pub fn words_of(symbols: DescribedBySymbols) -> String {
+    let DescribedBySymbols { contents, modules, described } = symbols;
+    let words = words(contents);
+    if described == modules {
+        return words.to_owned();
+    }
+    format!("{words}, for {described} of its {}", time::count(modules as u64, "core module", "core modules"))
 }
 
 /// A component where no task is named: `TASK`, `TASK@v2`, `TASK@LABEL` or `sha256:…`.

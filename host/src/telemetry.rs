@@ -25,7 +25,10 @@ pub fn start(config: &Config, server: bool, asked: bool) {
     let level = level_of(config.log);
     let level = if server || asked { level } else { level.min(LevelFilter::WARN) };
     let ours = ["wasmq", "wasmq_core", "wasmq_wal"].map(|name| (name, level));
-    let targets = Targets::new().with_default(level.min(LevelFilter::WARN)).with_targets(ours);
+    // What the watcher of files warns of is a folder that is gone, and `wasmq dev` says that in its own words.
+    let watcher = if asked { level.min(LevelFilter::WARN) } else { LevelFilter::OFF };
+    let targets =
+        Targets::new().with_default(level.min(LevelFilter::WARN)).with_targets(ours).with_target("notify", watcher);
     let layer = tracing_subscriber::fmt::layer().with_writer(Lines { format: config.log_format }).with_ansi(false);
     let registry = tracing_subscriber::registry().with(targets);
     // A second start in one process (tests, embedding) keeps the first.

@@ -293,6 +293,47 @@ fn the_payload_may_be_given() {
 }
 
 #[test]
+fn the_limit_of_the_payload_can_be_raised() {
+    let project = Project::new("facts", COPY);
+    project.write("sample.txt", &"x".repeat(2 << 20));
+    project.once(&[]).fails(2, "raise the limit with --payload-limit");
+    let ran = project.once(&["--payload-limit", "2MiB"]).ok();
+    assert!(ran.text().contains("\"payload_bytes\": 2097152"), "{}", ran.text());
+    project.once(&["--payload-limit", "3"]).fails(2, "the limit of a payload is 3 bytes");
+}
+
+#[test]
+fn a_folder_in_the_place_of_the_component_or_the_payload_is_told_as_one() {
+    let project = Project::new("echo", COPY);
+    let good = fs::read_to_string(project.path("task.toml")).unwrap();
+    let src = project.folder().canonicalize().unwrap().join("src").display().to_string();
+    project.write("task.toml", &good.replace("\"out.wasm\"", "\"src\""));
+    project.once(&[]).fails(1, &format!("the build succeeded, but {src} is a folder"));
+    project.once(&[]).fails(1, "must name the .wasm file itself");
+    project.write("task.toml", &good.replace("\"sample.txt\"", "\"src\""));
+    project.once(&[]).fails(2, &format!("cannot read the payload {src}: is a directory"));
+    project.once(&[]).fails(2, "it is a folder; `payload` in task.toml must name a file");
+    project.write("task.toml", &good.replace("\"sample.txt\"", "\"no-such.txt\""));
+    project.once(&[]).fails(2, "`payload` in task.toml must name a file that can be read");
+    project.write("task.toml", &good.replace("\"out.wasm\"", "\"pipe\""));
+    assert!(Command::new("mkfifo").arg(project.path("pipe")).status().unwrap().success());
+    project.once(&[]).fails(1, "pipe is no file");
+}
+
+#[test]
+fn a_file_in_the_place_of_the_folder_is_told_what_to_do_with_it() {
+    let project = Project::new("echo", COPY);
+    for (file, says) in [
+        ("good.wasm", "good.wasm is a file, but `wasmq dev` takes a folder with a task.toml"),
+        ("good.wasm", "`wasmq run good.wasm` runs a component once; `wasmq new NAME` makes a folder"),
+        ("task.toml", "say `wasmq dev .`"),
+        ("sample.txt", "`wasmq new NAME` makes a folder with a new task"),
+    ] {
+        ran(project.command(&[file]).output().unwrap()).fails(2, says);
+    }
+}
+
+#[test]
 fn a_project_that_is_wrong_is_told_with_file_line_and_key() {
     let project = Project::new("echo", COPY);
     let good = fs::read_to_string(project.path("task.toml")).unwrap();

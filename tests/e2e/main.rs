@@ -24,6 +24,8 @@ mod demo;
 mod deploying;
 mod dev_project;
 mod developing;
+mod developing_losses;
+mod developing_versions;
 mod embedded;
 mod enqueueing;
 mod examples;

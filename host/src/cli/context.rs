@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use super::args::Global;
 use super::error::CliError;
@@ -48,26 +49,28 @@ impl Context {
         if let Some(queue) = self.queue.get() {
             return Ok(queue.clone());
         }
-        let queue = self.open_queue(true)?;
+        let queue = self.open_queue(self.config.data.clone(), true)?;
         Ok(self.queue.get_or_init(|| queue).clone())
     }
 
-    /// The same, but signals are left to the command.
+    /// The same for a command that goes on although its current directory is removed, so it has an absolute
+    /// path; and signals are left to the command.
     ///
     /// # Errors
     /// When the data directory cannot be used.
-    pub fn queue_without_signals(&self) -> Result<Queue, CliError> {
-        let queue = self.open_queue(false)?;
+    pub fn lasting_queue(&self) -> Result<Queue, CliError> {
+        let data = &self.config.data;
+        let absolute = std::path::absolute(data).map_err(CliError::from_file("find the data directory", data))?;
+        let queue = self.open_queue(absolute, false)?;
         Ok(self.queue.get_or_init(|| queue).clone())
     }
 
-    fn open_queue(&self, on_signals: bool) -> Result<Queue, CliError> {
-        let Config { data, payload_limit, .. } = &self.config;
+    fn open_queue(&self, data_dir: PathBuf, on_signals: bool) -> Result<Queue, CliError> {
         Ok(Queue::open(Options {
-            data_dir: data.clone(),
+            data_dir,
             store: self.store(),
             fsync: self.fsync(),
-            payload_limit: *payload_limit,
+            payload_limit: self.config.payload_limit,
             network_disk: self.network_disk(),
             on_signals,
         })?)

@@ -200,9 +200,11 @@ const fn dev_code(error: &DevError) -> (&'static str, Exit) {
     match error {
         DevError::NoProject { .. } | DevError::Read { .. } | DevError::Project { .. } => ("project", Exit::Usage),
         DevError::Watch { .. } | DevError::TooManyFiles { .. } => ("watch", Exit::Usage),
-        DevError::Stdin => ("usage", Exit::Usage),
+        DevError::Gone { .. } => ("gone", Exit::Failure),
+        DevError::Stdin | DevError::NotAFolder { .. } => ("usage", Exit::Usage),
         DevError::Start { .. } | DevError::Build { .. } => ("build", Exit::Failure),
-        DevError::NoComponent { .. } => ("no-component", Exit::Failure),
+        DevError::NoComponent { .. } | DevError::ComponentNoFile { .. } => ("no-component", Exit::Failure),
+        DevError::Payload { .. } => ("payload", Exit::Usage),
         DevError::System { .. } => ("dev", Exit::Failure),
         DevError::Interrupted => ("interrupted", Exit::Failure),
     }
@@ -218,9 +220,28 @@ fn dev_hint(error: &DevError) -> Option<String> {
         DevError::Watch { .. } => "`watch` in task.toml names what to watch".to_owned(),
         DevError::TooManyFiles { .. } => "name what to watch in task.toml, such as watch = [\"src\"]".to_owned(),
         DevError::NoComponent { .. } => "`component` in task.toml names what the build makes".to_owned(),
+        DevError::ComponentNoFile { .. } => {
+            "`component` in task.toml must name the .wasm file itself that the build makes".to_owned()
+        }
+        DevError::Payload { source, .. } if source.kind() == io::ErrorKind::IsADirectory => {
+            "it is a folder; `payload` in task.toml must name a file".to_owned()
+        }
+        DevError::Payload { .. } => "`payload` in task.toml must name a file that can be read".to_owned(),
+        DevError::NotAFolder { path } => folder_hint(path),
         DevError::Stdin => "give it as @FILE".to_owned(),
         _ => return None,
     })
+}
+
+/// What may have been meant by a file in the place of a folder.
+fn folder_hint(path: &Path) -> String {
+    if path.ends_with("task.toml") {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        return format!("say `wasmq dev {}`", shell_word(&parent.to_string_lossy()));
+    }
+    let run = format!("`wasmq run {}` runs a component once", shell_word(&path.to_string_lossy()));
+    let new = "`wasmq new NAME` makes a folder with a new task";
+    if path.extension().is_some_and(|extension| extension == "wasm") { format!("{run}; {new}") } else { new.to_owned() }
 }
 
 /// The code word and exit code of an error of the queue.

@@ -4,13 +4,14 @@
 //! [`tree`](super::tree) to find out. When the system watches no more folders, it rings again and again
 //! instead, so that a change is found late rather than never.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use super::error::DevError;
@@ -31,6 +32,7 @@ pub struct Alarm {
     watcher: Option<RecommendedWatcher>,
     /// The folders it watches, with their inodes: a folder that was made anew must be watched anew.
     folders: BTreeMap<PathBuf, u64>,
+    vanished: Vanished,
     events: Sender<Event>,
 }
 
@@ -41,14 +43,16 @@ impl Alarm {
     /// When there is no thread to be had.
     pub fn new(events: &Sender<Event>) -> Result<Self, DevError> {
         let (moved, movements) = channel();
+        let vanished = Vanished::default();
+        let told = vanished.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.map_or(true, |event| is_movement(&event)) {
+            if event.map_or(true, |event| told.note(&event) || is_movement(&event)) {
                 let _ = moved.send(());
             }
         });
         let ring = events.clone();
         spawn("alarm", move || ring_after(&movements, &ring))?;
-        Ok(Self { watcher: watcher.ok(), folders: BTreeMap::new(), events: events.clone() })
+        Ok(Self { watcher: watcher.ok(), folders: BTreeMap::new(), vanished, events: events.clone() })
     }
 
     /// Watches these folders and no others. Returns whether some were not watched before, so that something
@@ -61,8 +65,10 @@ impl Alarm {
             // It could not even begin: from the first call on it polls.
             return if self.folders.is_empty() { self.poll(folders) } else { Ok(Watched::AsBefore) };
         };
+        let vanished = self.vanished.take();
         self.folders.retain(|path, inode| {
-            let stays = folders.get(path) == Some(inode);
+            let is_lost = path.ancestors().any(|path| vanished.contains(path));
+            let stays = folders.get(path) == Some(inode) && !is_lost;
             if !stays {
                 // It fails for a folder that is gone, whose watch has gone with it.
                 let _ = watcher.unwatch(path);
@@ -98,6 +104,26 @@ impl Alarm {
             }
         })?;
         Ok(Watched::ByPolling)
+    }
+}
+
+/// Paths that were removed or renamed away. The watches of folders there are gone, also when folders with the
+/// same names, and even the same inodes, are back before anybody looks.
+#[derive(Debug, Clone, Default)]
+struct Vanished(Arc<Mutex<BTreeSet<PathBuf>>>);
+
+impl Vanished {
+    /// Remembers what an event tells of; returns whether it was such an event.
+    fn note(&self, event: &notify::Event) -> bool {
+        let is_one = matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)));
+        if is_one {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(event.paths.iter().cloned());
+        }
+        is_one
+    }
+
+    fn take(&self) -> BTreeSet<PathBuf> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -180,10 +206,27 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_was_away_for_a_moment_is_watched_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (src, away) = (dir.path().join("src"), dir.path().join("away"));
+        std::fs::create_dir(&src).unwrap();
+        let (events, inbox) = channel();
+        let mut alarm = Alarm::new(&events).unwrap();
+        let both: BTreeMap<_, _> = folder(dir.path()).into_iter().chain(folder(&src)).collect();
+        assert_eq!(alarm.watch(&both).unwrap(), Watched::More);
+        std::fs::rename(&src, &away).unwrap();
+        std::fs::rename(&away, &src).unwrap();
+        assert!(matches!(inbox.recv_timeout(Duration::from_secs(10)), Ok(Event::Stirred)));
+        assert_eq!(alarm.watch(&both).unwrap(), Watched::More, "the same folder, and no watch on it");
+        std::fs::write(src.join("a"), "a").unwrap();
+        assert!(matches!(inbox.recv_timeout(Duration::from_secs(10)), Ok(Event::Stirred)));
+    }
+
+    #[test]
     fn without_a_watcher_it_rings_again_and_again() {
         let dir = tempfile::tempdir().unwrap();
         let (events, inbox) = channel();
-        let mut alarm = Alarm { watcher: None, folders: BTreeMap::new(), events };
+        let mut alarm = Alarm { watcher: None, folders: BTreeMap::new(), vanished: Vanished::default(), events };
         assert_eq!(alarm.watch(&folder(dir.path())).unwrap(), Watched::ByPolling);
         assert_eq!(alarm.watch(&folder(dir.path())).unwrap(), Watched::AsBefore);
         for _ in 0..2 {

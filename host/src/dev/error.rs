@@ -1,7 +1,7 @@
 //! Why `wasmq dev` cannot go on, or why a round ended early.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -43,6 +43,14 @@ pub enum DevError {
         /// Why.
         source: io::Error,
     },
+    /// What was watched is there no more.
+    #[error("{}{} is gone", path.display(), if *is_named { ", which `watch` in task.toml names," } else { "" })]
+    Gone {
+        /// What: the folder of the project, or a folder or file in it.
+        path: PathBuf,
+        /// Whether the project file names it.
+        is_named: bool,
+    },
     /// There is too much to watch.
     #[error("{} has more than {limit} files to watch", folder.display())]
     TooManyFiles {
@@ -71,6 +79,28 @@ pub enum DevError {
         /// The component that the project file names.
         path: PathBuf,
     },
+    /// What is in the place of the component is no file.
+    #[error("the build succeeded, but {} is {}", path.display(), no_file(*is_folder))]
+    ComponentNoFile {
+        /// The component that the project file names.
+        path: PathBuf,
+        /// Whether it is a folder.
+        is_folder: bool,
+    },
+    /// The sample payload cannot be read, or is no file.
+    #[error("cannot read the payload {}", path.display())]
+    Payload {
+        /// The payload that the project file names.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file in the place of a folder.
+    #[error("{} is a file, but `wasmq dev` takes a folder with a task.toml", path.display())]
+    NotAFolder {
+        /// As it was typed.
+        path: PathBuf,
+    },
     /// Stdin belongs to nobody.
     #[error("the payload cannot come from stdin, because it is read in every round")]
     Stdin,
@@ -85,6 +115,21 @@ pub enum DevError {
     /// A signal came before there was a verdict.
     #[error("interrupted before the round ended")]
     Interrupted,
+}
+
+impl DevError {
+    /// What is to be looked at and cannot be.
+    #[must_use]
+    pub fn place(&self) -> Option<&Path> {
+        match self {
+            Self::Watch { path, .. } | Self::Gone { path, .. } | Self::TooManyFiles { folder: path, .. } => Some(path),
+            _ => None,
+        }
+    }
+}
+
+const fn no_file(is_folder: bool) -> &'static str {
+    if is_folder { "a folder" } else { "no file" }
 }
 
 /// "failed with code 1", "was ended by signal 9".

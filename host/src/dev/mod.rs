@@ -12,7 +12,9 @@
 //! | [`show`] | how it looks |
 //!
 //! Invariants: it talks to the queue as any command does, so what it leaves behind is an ordinary store with
-//! ordinary dead tasks; Ctrl-C leaves neither a process of the build nor a live invocation.
+//! ordinary dead tasks; Ctrl-C leaves neither a process of the build nor a live invocation. It removes old versions
+//! from a store of its own only. Nothing that others remove meanwhile ends it: folders are waited for, the store is
+//! made anew.
 //!
 //! Deliberately absent: compilers, and knowledge of any language; the project says how it is built.
 
@@ -43,6 +45,8 @@ use crate::queue::Queue;
 
 /// Where everything is stored, in the folder of the project.
 pub const DATA: &str = ".wasmq";
+/// How many of the latest versions stay there.
+pub const KEPT_VERSIONS: usize = 3;
 
 /// Develops until a signal comes, or for one round.
 ///

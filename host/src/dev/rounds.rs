@@ -4,6 +4,7 @@
 //! gone when the loop ends, however it ends. News of a round that was overtaken changes nothing.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -31,14 +32,20 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 /// How long after it was found empty a file is looked at again.
 const SETTLING: Duration = Duration::from_millis(200);
+/// How often what is gone is looked for: whoever puts it back may tell nobody.
+const RETURN: Duration = Duration::from_millis(500);
 
 /// What to develop, and how.
 #[derive(Debug)]
 pub struct Plan {
     /// The folder of the project, as the system sees it.
     pub folder: PathBuf,
-    /// The data directory.
+    /// The data directory, by an absolute path.
     pub data: PathBuf,
+    /// What the reader calls it.
+    pub data_name: PathBuf,
+    /// How many of the latest versions stay in it; all of them when absent.
+    pub keep: Option<usize>,
     /// The payload, over that of the project.
     pub payload: Option<Source>,
     /// The largest payload, in bytes.
@@ -58,6 +65,19 @@ impl Plan {
             _ => None,
         };
         Scope::new(&self.folder, project, payload, &self.data)
+    }
+
+    /// An error in other words, where it comes of something that is gone: the folder, or what was watched in it.
+    fn or_gone(&self, error: DevError, was_watched: bool) -> DevError {
+        match error {
+            DevError::NoProject { .. } | DevError::Read { .. } | DevError::Watch { .. } if !self.folder.is_dir() => {
+                DevError::Gone { path: self.folder.clone(), is_named: false }
+            }
+            DevError::Watch { path, source } if was_watched && source.kind() == io::ErrorKind::NotFound => {
+                DevError::Gone { path, is_named: true }
+            }
+            other => other,
+        }
     }
 
     fn payload(&self, project: &Project) -> Source {
@@ -97,8 +117,18 @@ pub struct Rounds<'a> {
     round: Round,
     /// The latest trial. Its thread may still run.
     trial: Option<Trial>,
-    /// What could not be looked at, as it was told last.
-    trouble: String,
+    /// What cannot be looked at.
+    trouble: Option<Trouble>,
+    /// What a round that could not begin for that was to be started for.
+    owed: Option<Vec<String>>,
+}
+
+/// Something that cannot be looked at, and has been told of.
+#[derive(Debug)]
+struct Trouble {
+    place: PathBuf,
+    /// Whether it may pass without anything moving in what is watched.
+    may_pass: bool,
 }
 
 impl<'a> Rounds<'a> {
@@ -125,7 +155,8 @@ impl<'a> Rounds<'a> {
             stage: Stage::Idle,
             round: Round::default(),
             trial: None,
-            trouble: String::new(),
+            trouble: None,
+            owed: None,
         };
         rounds.look()?;
         Ok(rounds)
@@ -143,7 +174,7 @@ impl<'a> Rounds<'a> {
     /// When stdout cannot be written; of one round also why it came to no attempt.
     pub fn run(&mut self) -> Result<Exit, CliError> {
         if !self.plan.once {
-            show::greeting(self.out, &self.plan.folder, &self.plan.data);
+            show::greeting(self.out, &self.plan.folder, &self.plan.data_name);
         }
         let result = self.go_on();
         self.stop();
@@ -169,49 +200,82 @@ impl<'a> Rounds<'a> {
                         return Ok(exit);
                     }
                 }
+                Event::Untidy(error) => show::untidy(self.out, &error.describe()),
                 Event::Built(_) | Event::Deployed(..) | Event::Tried(..) => {}
             }
         }
     }
 
-    /// The next thing that happens; another look when the last one saw what may be half of something.
+    /// The next thing that happens; another look when the last one saw nothing, or what may be half of something.
     fn next_event(&self) -> Event {
-        if self.tree.is_settled() {
+        let again = match &self.trouble {
+            Some(trouble) => trouble.may_pass.then_some(RETURN),
+            None => (!self.tree.is_settled()).then_some(SETTLING),
+        };
+        match again {
+            Some(again) => self.inbox.recv_timeout(again).unwrap_or(Event::Stirred),
             // It holds a sender itself, so there always is one.
-            return self.inbox.recv().unwrap_or(Event::Signal);
+            None => self.inbox.recv().unwrap_or(Event::Signal),
         }
-        self.inbox.recv_timeout(SETTLING).unwrap_or(Event::Stirred)
     }
 
     /// Something moved. Most of that is nothing.
     fn stirred(&mut self) -> Result<(), CliError> {
-        let changes = match self.look() {
+        let changes = match self.look_by_project() {
             Ok(changes) => changes,
             Err(error) => return self.cannot_look(error),
         };
-        self.trouble.clear();
         let Sifted { wanted, recognised } = self.habits.sift(changes, self.span);
         if !recognised.is_empty() {
             let names: Vec<String> = recognised.iter().map(|path| self.scope.name(path)).collect();
             show::recognised(self.out, &names);
         }
-        if wanted.is_empty() {
+        let back = self.trouble.take();
+        let owed = self.owed.take();
+        if wanted.is_empty() && owed.is_none() {
+            back.iter().for_each(|trouble| show::back(self.out, &trouble.place.display().to_string()));
             return Ok(());
         }
-        let names: BTreeSet<String> = wanted.iter().map(|change| self.scope.name(&change.path)).collect();
+        let mut names: BTreeSet<String> = wanted.iter().map(|change| self.scope.name(&change.path)).collect();
+        names.extend(owed.into_iter().flatten());
         self.overtake()?;
         self.begin(names.into_iter().collect())
     }
 
-    /// A folder that is gone for a moment is there again at the next look.
-    fn cannot_look(&mut self, error: DevError) -> Result<(), CliError> {
-        let description = CliError::from(error).describe();
-        if self.trouble != description.message {
-            self.trouble.clone_from(&description.message);
-            show::failed_round(self.out, &self.round, &description)?;
-            show::failed(self.out, &description);
+    /// Looks; where that fails, as the project file says by now, which may name something else.
+    fn look_by_project(&mut self) -> Result<Vec<Change>, DevError> {
+        let error = match self.look() {
+            Err(error) => error,
+            seen => return seen,
+        };
+        let Ok(project) = Project::read(&self.plan.folder) else { return Err(error) };
+        let scope = self.plan.scope(&project);
+        if scope == self.scope {
+            return Err(error);
         }
+        self.scope = scope;
+        self.look()
+    }
+
+    /// What is gone is waited for, and told of once.
+    fn cannot_look(&mut self, error: DevError) -> Result<(), CliError> {
+        let error = self.plan.or_gone(error, true);
+        if !self.remember(&error) {
+            return Ok(());
+        }
+        let description = CliError::from(error).describe();
+        show::failed_round(self.out, &self.round, &description)?;
+        show::failed(self.out, &description);
         Ok(())
+    }
+
+    /// Remembers what cannot be looked at; returns whether that is news.
+    fn remember(&mut self, error: &DevError) -> bool {
+        let Some(place) = error.place() else { return true };
+        let is_news = self.trouble.as_ref().is_none_or(|trouble| trouble.place != place);
+        let may_pass = !matches!(error, DevError::TooManyFiles { .. });
+        self.trouble = Some(Trouble { place: place.to_owned(), may_pass });
+        is_news
     }
 
     fn look(&mut self) -> Result<Vec<Change>, DevError> {
@@ -244,13 +308,30 @@ impl<'a> Rounds<'a> {
     fn begin(&mut self, changed: Vec<String>) -> Result<(), CliError> {
         self.round = Round { number: self.round.number + 1, changed, ..Round::default() };
         if let Err(error) = self.prepare() {
-            return self.failed(error.into());
+            return self.cannot_begin(error);
         }
         show::begin(self.out, &self.round, &self.project.build);
         self.span = Some(Span { started_at: clock::now(), ended_at: None });
         match Build::start(&self.project.build, &self.plan.folder, self.round.number, &self.events) {
             Ok(build) => self.stage = Stage::Building(build, Stopwatch::start()),
             Err(error) => return self.failed(error.into()),
+        }
+        Ok(())
+    }
+
+    /// A round for which something is missing begins when that is there.
+    fn cannot_begin(&mut self, error: DevError) -> Result<(), CliError> {
+        let error = self.plan.or_gone(error, false);
+        self.remember(&error);
+        self.owed = error.place().map(|_| self.round.changed.clone());
+        self.failed(error.into())
+    }
+
+    /// Goes on in a new store when somebody has removed the old one.
+    fn renew_queue(&mut self) -> Result<(), CliError> {
+        if let Some(queue) = self.queue.renewed()? {
+            self.queue = queue;
+            show::made_anew(self.out, &self.plan.data_name);
         }
         Ok(())
     }
@@ -277,13 +358,18 @@ impl<'a> Rounds<'a> {
             return self.failed(error.into());
         }
         show::built(self.out, &self.round);
+        if let Err(error) = self.renew_queue() {
+            return self.failed(error);
+        }
         let request = Request {
             round: self.round.number,
             task: self.project.task.clone(),
             component: self.project.component.clone(),
             settings: self.plan.settings.clone(),
             payload: self.plan.payload(&self.project),
+            payload_of_project: self.plan.payload.is_none(),
             payload_limit: self.plan.payload_limit,
+            keep: self.plan.keep,
         };
         match Trial::start(request, &self.queue, self.trial.take(), &self.events) {
             Ok(trial) => {

@@ -45,6 +45,7 @@ impl Round {
                 "version": deployed.version,
                 "component": deployed.digest,
                 "unchanged": deployed.unchanged,
+                "previous": deployed.previous,
                 "compile_ms": deployed.compile_ms,
             })
         });
@@ -105,6 +106,10 @@ pub fn built(out: &mut Output, round: &Round) {
 /// Says what was deployed.
 pub fn deployed(out: &mut Output, deployed: &Deployment) {
     let Deployment { task, version, .. } = deployed;
+    if let Some(previous) = deployed.previous.filter(|previous| deployed.unchanged && previous != version) {
+        let text = out.notes_paint().apply(Tone::Good, &format!("deployed {task} {version} again"));
+        return out.note(format_args!("{text}  the same component as then; {previous} was current before"));
+    }
     if deployed.unchanged {
         let text = out.notes_paint().apply(Tone::Warn, &format!("unchanged, {version} of {task}"));
         return out.note(text);
@@ -201,6 +206,11 @@ pub fn failed_round(out: &mut Output, round: &Round, error: &Description) -> Res
 
 /// Tells a person what stands in the way of a round, and that it goes on all the same.
 pub fn failed(out: &mut Output, error: &Description) {
+    if error.code == "gone" {
+        let text = format!("{}; waiting until it is back, Ctrl-C ends", safe(&error.message));
+        let text = out.notes_paint().apply(Tone::Warn, &text);
+        return out.note(text);
+    }
     if error.code == "build" {
         // The compiler has said the rest.
         let text = format!("{}; waiting for the next change", safe(&error.message));
@@ -227,6 +237,23 @@ pub fn recognised(out: &mut Output, names: &[String]) {
     );
     let text = out.notes_paint().apply(Tone::Warn, &safe(&text));
     out.note(text);
+}
+
+/// Says that what was gone is there again.
+pub fn back(out: &mut Output, name: &str) {
+    faint(out, &format!("{name} is back"));
+}
+
+/// Says that somebody removed the store.
+pub fn made_anew(out: &mut Output, data: &Path) {
+    let text = format!("{} was removed, or a part of it; what is missing is made anew", data.display());
+    let text = out.notes_paint().apply(Tone::Warn, &safe(&text));
+    out.note(text);
+}
+
+/// Says that the store grows.
+pub fn untidy(out: &mut Output, error: &Description) {
+    out.note(format_args!("warning: old versions could not be removed: {}", safe(&error.message)));
 }
 
 /// Tells that the system watches no more folders.

@@ -3,10 +3,11 @@
 //! Invariants: it runs on a thread of its own, so that whoever decides is never held up; trials follow each
 //! other, so that the version that was built last is the one that stays current, and each runs the very version
 //! that it deployed. A trial that is stopped before its invocation was enqueued enqueues nothing, and one that
-//! is stopped later cancels it.
+//! is stopped later cancels it. What is removed of old versions is gone before the trial's end is told.
 
+use std::io;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -33,8 +34,12 @@ pub struct Request {
     pub settings: RawSettings,
     /// The payload to run it on.
     pub payload: Source,
+    /// Whether the project file names it.
+    pub payload_of_project: bool,
     /// The largest payload, in bytes.
     pub payload_limit: u64,
+    /// How many of the latest versions stay; all of them when absent.
+    pub keep: Option<usize>,
 }
 
 /// How a trial ended.
@@ -119,24 +124,32 @@ impl Attempt {
     fn run(self) {
         let ended = self.to_the_end().unwrap_or_else(Ended::Failed);
         let ended = if lock(&self.stop).wanted { Ended::Stopped } else { ended };
+        if !matches!(ended, Ended::Stopped) {
+            self.tidy();
+        }
         let _ = self.events.send(Event::Tried(self.request.round, Box::new(ended)));
     }
 
+    /// Removes old versions, so that the store does not grow with every round.
+    fn tidy(&self) {
+        let Some(keep) = self.request.keep else { return };
+        if let Err(error) = self.queue.remove_old_versions(&self.request.task, keep) {
+            let _ = self.events.send(Event::Untidy(Box::new(error.into())));
+        }
+    }
+
     fn to_the_end(&self) -> Result<Ended, CliError> {
-        let Request { round, task, component, settings, payload, payload_limit } = &self.request;
+        let Request { round, task, component, settings, .. } = &self.request;
         if lock(&self.stop).wanted {
             return Ok(Ended::Stopped);
         }
-        if !component.is_file() {
-            return Err(DevError::NoComponent { path: component.clone() }.into());
-        }
-        let bytes = read_component(component, MAX_COMPONENT_BYTES)?;
+        let bytes = built_component(component)?;
         let deploy = DeployRequest { settings: settings.clone(), label: None, activate: true };
         let deployed = self.queue.deploy(task, &bytes, &deploy)?;
         // By its number, since a server may not know of it for a moment.
         let component = Some(deployed.version.to_string());
         let _ = self.events.send(Event::Deployed(*round, Box::new(deployed)));
-        let payload = read_payload(payload, *payload_limit)?;
+        let payload = self.payload()?;
         if lock(&self.stop).wanted {
             return Ok(Ended::Stopped);
         }
@@ -144,6 +157,16 @@ impl Attempt {
         let new = NewInvocation { max_attempts, component, ..NewInvocation::new(task.clone(), payload) };
         let completion = self.queue.enqueue_and_wait(new, &mut |waiting| self.observe(&waiting))?;
         Ok(Ended::Ran(completion))
+    }
+
+    fn payload(&self) -> Result<Vec<u8>, CliError> {
+        let Request { payload, payload_limit, payload_of_project, .. } = &self.request;
+        match read_payload(payload, *payload_limit) {
+            Err(CliError::File { path, source, .. }) if *payload_of_project => {
+                Err(DevError::Payload { path, source }.into())
+            }
+            read => read,
+        }
     }
 
     /// Whoever wanted it stopped before it had an id could not cancel it.
@@ -157,5 +180,16 @@ impl Attempt {
         if is_unwanted {
             let _ = self.queue.cancel(&id.to_string());
         }
+    }
+}
+
+/// What the build made, if that is a file.
+fn built_component(path: &Path) -> Result<Vec<u8>, CliError> {
+    let path = path.to_owned();
+    match path.metadata() {
+        Ok(meta) if meta.is_file() => read_component(&path, MAX_COMPONENT_BYTES),
+        Ok(meta) => Err(DevError::ComponentNoFile { path, is_folder: meta.is_dir() }.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(DevError::NoComponent { path }.into()),
+        Err(error) => Err(CliError::from_file("read the component", &path)(error)),
     }
 }

@@ -40,6 +40,7 @@ mod live;
 mod once;
 mod outside;
 mod place;
+mod retention;
 mod retry;
 mod store_check;
 #[cfg(test)]
@@ -175,6 +176,19 @@ impl Queue {
         })
     }
 
+    /// Another queue in the same place, when somebody has removed directories that this one made: what it
+    /// remembers of them is not so any more. Nothing when they are there.
+    ///
+    /// # Errors
+    /// When that cannot be found out, or as [`Queue::open`].
+    pub fn renewed(&self) -> Result<Option<Self>, QueueError> {
+        let inner = &self.inner;
+        if !inner.made_directories.load(Ordering::Relaxed) || inner.has_directories()? {
+            return Ok(None);
+        }
+        Self::open_on(Arc::clone(&inner.disk), inner.options.clone()).map(Some)
+    }
+
     /// Makes the data directory and what belongs into it, as the first call that writes does, and finds
     /// out whether a server may write in all of it.
     ///
@@ -229,12 +243,28 @@ impl Inner {
             return Ok(());
         }
         self.refuse_place()?;
-        let layout = &self.layout;
-        for path in [layout.root().to_owned(), layout.journal(), layout.dlq(), layout.run()] {
+        for path in self.directories() {
             self.disk.create_dir_all(&path).map_err(|source| QueueError::Directory { path, source })?;
         }
         self.made_directories.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The directories that have to be there before anything is written.
+    fn directories(&self) -> [PathBuf; 4] {
+        let layout = &self.layout;
+        [layout.root().to_owned(), layout.journal(), layout.dlq(), layout.run()]
+    }
+
+    fn has_directories(&self) -> Result<bool, QueueError> {
+        for path in self.directories() {
+            match self.disk.stat(&path) {
+                Ok(Some(stat)) if stat.kind == EntryKind::Dir => {}
+                Ok(_) => return Ok(false),
+                Err(source) => return Err(QueueError::Directory { path, source }),
+            }
+        }
+        Ok(true)
     }
 
     /// Where the data directory is. Looked up once, since a directory does not move.

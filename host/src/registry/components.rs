@@ -3,7 +3,7 @@
 //! Invariants: a file under such a name was synced before it got the name; what is loaded has the
 //! digest that was asked for; no text of a user is part of a path.
 //!
-//! Deliberately absent: collecting components that nothing refers to; what the bytes mean.
+//! Deliberately absent: finding components that nothing refers to; what the bytes mean.
 
 use std::path::{Path, PathBuf};
 
@@ -80,6 +80,16 @@ fn is_good(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<bool, RegistryE
     // An unreadable file is as good as a damaged one: it is replaced.
     let there = disk.open(path, OpenMode::Read).and_then(|file| file.read_all());
     Ok(there.is_ok_and(|there| digest_of(&there) == digest_of(bytes)))
+}
+
+/// Removes a component durably, if it is there.
+pub(super) fn remove(disk: &dyn Disk, path: &Path) -> Result<(), RegistryError> {
+    if disk.stat(path).map_err(RegistryError::io("looking at", path))?.is_none() {
+        return Ok(());
+    }
+    disk.remove(path).map_err(RegistryError::io("removing", path))?;
+    let dir = path.parent().unwrap_or(path);
+    disk.sync_dir(dir).map_err(RegistryError::io("syncing", dir))
 }
 
 /// Loads a component and verifies it.

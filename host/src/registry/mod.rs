@@ -6,7 +6,7 @@
 //! Invariants:
 //! - the file is replaced atomically under `data/tasks.lock`, so a reader or a crash sees the old
 //!   tasks or the new ones;
-//! - a component is durable before a version names it;
+//! - a component is durable before a version names it, and stays until after the last one that does;
 //! - what a deploy acknowledged is durable;
 //! - a damaged file or one of another format is never taken for "no tasks", and is touched by nothing but
 //!   a repair, which sets it aside;
@@ -26,11 +26,12 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wasmq_core::{Digest, TaskName, Timestamp};
+use wasmq_core::{Digest, TaskName, Timestamp, VersionNumber};
 use wasmq_wal::disk::{Disk, DiskLock, EntryKind, OpenMode, Stat, Wait, sweep_temporaries, write_atomically};
 
 pub use check::{check, mend};
@@ -203,12 +204,13 @@ impl Registry {
         activate: bool,
         now: Timestamp,
     ) -> Result<Deployed, RegistryError> {
+        let _lock = self.lock()?;
         let component = self.component_path(&new.digest);
         let stat = self.disk.stat(&component).map_err(RegistryError::io("looking at", &component))?;
         let Some(stat) = stat else {
             return Err(RegistryError::ComponentMissing { digest: new.digest, path: component });
         };
-        self.change(|state| Ok(state.deploy(name, new, stat.len, activate, now)))
+        self.change_locked(|state| Ok(state.deploy(name, new, stat.len, activate, now)))
     }
 
     /// Makes the version current that a text chooses (see [`Task::choose`]).
@@ -226,6 +228,26 @@ impl Registry {
     /// There is no such task, or as [`Registry::deploy`].
     pub fn remove(&self, name: &TaskName) -> Result<Task, RegistryError> {
         self.change(|state| state.remove(name))
+    }
+
+    /// Removes versions of a task, and then the components that no version of any task has any more, with
+    /// their symbols. The current version and the latest one stay, so that numbers are not given out again.
+    /// Returns what was removed. Whoever is interrupted may leave components that nothing needs.
+    ///
+    /// # Errors
+    /// There is no such task, or as [`Registry::deploy`].
+    pub fn remove_versions(
+        &self,
+        name: &TaskName,
+        numbers: &BTreeSet<VersionNumber>,
+    ) -> Result<Vec<Version>, RegistryError> {
+        let _lock = self.lock()?;
+        let (removed, unused) = self.change_locked(|state| state.remove_versions(name, numbers))?;
+        for digest in unused {
+            symbols::remove(&*self.disk, &symbols::path_of(&self.data_dir, &digest))?;
+            components::remove(&*self.disk, &self.component_path(&digest))?;
+        }
+        Ok(removed)
     }
 
     /// The version that a text chooses among those of a task (see [`Task::choose`]).
@@ -324,6 +346,11 @@ impl Registry {
     /// Changes the file under the lock and makes the change durable.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T, Unresolved>) -> Result<T, RegistryError> {
         let _lock = self.lock()?;
+        self.change_locked(change)
+    }
+
+    /// The same for who has the lock.
+    fn change_locked<T>(&self, change: impl FnOnce(&mut State) -> Result<T, Unresolved>) -> Result<T, RegistryError> {
         refuse_other_formats(&*self.disk, &self.data_dir)?;
         let (before, is_there) = self.read_to_change()?;
         let mut after = before.clone();

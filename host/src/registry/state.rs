@@ -5,7 +5,7 @@
 //!
 //! Deliberately absent: files, locks, the clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wasmq_core::{Digest, Label, Settings, TaskName, Timestamp, VersionNumber};
 
@@ -103,6 +103,23 @@ impl State {
         Ok(task)
     }
 
+    /// Removes versions, but neither the current one nor the latest, after which numbers go on. Returns them,
+    /// and the components that no version has any more.
+    pub(super) fn remove_versions(
+        &mut self,
+        name: &TaskName,
+        numbers: &BTreeSet<VersionNumber>,
+    ) -> Result<(Vec<Version>, BTreeSet<Digest>), Unresolved> {
+        let Some(task) = self.tasks.get_mut(name) else { return Err(self.no_task(name)) };
+        let stays = [task.current, task.versions.last().map(|last| last.number)];
+        let goes = |version: &Version| numbers.contains(&version.number) && !stays.contains(&Some(version.number));
+        let (removed, left): (Vec<_>, Vec<_>) = std::mem::take(&mut task.versions).into_iter().partition(goes);
+        task.versions = left;
+        let used: BTreeSet<Digest> = self.tasks.values().flat_map(Task::digests).collect();
+        let unused = removed.iter().map(|version| version.digest).filter(|digest| !used.contains(digest)).collect();
+        Ok((removed, unused))
+    }
+
     fn no_task(&self, name: &TaskName) -> Unresolved {
         Unresolved::NoTask { name: name.clone(), close: super::close::close_names(name, self.tasks.keys()) }
     }
@@ -113,6 +130,10 @@ impl State {
 }
 
 impl Task {
+    fn digests(&self) -> impl Iterator<Item = Digest> {
+        self.versions.iter().map(|version| version.digest)
+    }
+
     fn move_label(&mut self, to: VersionNumber, label: Label) {
         for version in &mut self.versions {
             if version.number == to {

@@ -95,6 +95,15 @@ impl Cache {
             tracing::warn!(path = %path.display(), %error, "cannot keep the precompiled component; it will be compiled again next time");
         }
     }
+
+    /// Removes what any engine compiled of a component. Whoever has it mapped goes on with it.
+    #[allow(clippy::disallowed_methods)] // As for `load_file`.
+    pub(super) fn remove(&self, digest: Digest) {
+        let name = format!("{}.cwasm", digest.hex());
+        for engine in std::fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            let _ = std::fs::remove_file(engine.path().join(&name));
+        }
+    }
 }
 
 fn trailer(image_bytes: u64, component: Digest, mut hash: Sha256) -> Vec<u8> {

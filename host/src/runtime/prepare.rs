@@ -120,8 +120,13 @@ impl Runtime {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 
+    /// Lets go of a component, on disk too: what was compiled of it. It can be prepared again.
+    pub(crate) fn discard(&self, digest: Digest) {
+        self.forget(digest);
+        self.cache.iter().for_each(|cache| cache.remove(digest));
+    }
+
     /// Lets go of a component. Attempts that run it are not disturbed; the cache on disk stays.
-    #[allow(dead_code, reason = "for whoever removes versions from a running worker")]
     pub(crate) fn forget(&self, digest: Digest) {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner).remove(&digest);
     }

@@ -124,3 +124,31 @@ fn files_that_only_look_like_leftovers_stay() {
     deploy(&registry, "mail", b"three").unwrap();
     assert!(mine.iter().all(|path| read(&disk, path) == b"mine"));
 }
+
+#[test]
+fn after_a_power_cut_at_any_operation_of_a_removal_every_version_that_is_there_is_whole() {
+    let removal = |registry: &Registry| registry.remove_versions(&name("resize"), &[v(1)].into());
+    for cut in 0.. {
+        let (disk, registry, _) = with_v1();
+        registry.store_symbols(b"symbols", &digest_of(b"one")).unwrap();
+        deploy(&registry, "resize", b"two").unwrap();
+        disk.cut_power_at(disk.operations() + cut);
+        let acknowledged = removal(&registry).is_ok();
+        for (survival, seed) in Survival::ALL.into_iter().flat_map(|survival| (0..20).map(move |seed| (survival, seed)))
+        {
+            let what = format!("cut {cut}, {survival:?}, seed {seed}");
+            let after = on(&disk.after_power_cut(survival, seed));
+            let task = after.tasks().unwrap().get(&name("resize")).cloned().unwrap();
+            for version in &task.versions {
+                after.load_component(&version.digest).unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+            assert!(!acknowledged || task.versions.len() == 1, "{what}");
+            removal(&after).unwrap();
+            assert_eq!(after.tasks().unwrap().get(&name("resize")).unwrap().versions.len(), 1, "{what}");
+        }
+        if acknowledged {
+            assert!(cut > 6, "{cut}");
+            break;
+        }
+    }
+}

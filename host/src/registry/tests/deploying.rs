@@ -162,3 +162,33 @@ fn handles_that_deploy_at_once_get_a_number_each() {
     assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
     assert_eq!(open().tasks().unwrap().get(&name("resize")).unwrap().versions.len(), 20);
 }
+
+#[test]
+fn versions_are_removed_with_the_components_that_no_other_version_has() {
+    let (disk, registry) = new();
+    for (task, bytes) in [("resize", b"one"), ("resize", b"two"), ("mail", b"two"), ("resize", b"six")] {
+        deploy(&registry, task, bytes).unwrap();
+    }
+    registry.store_symbols(b"symbols", &digest_of(b"one")).unwrap();
+    let all = [v(1), v(2), v(3), v(7)].into();
+    let removed = registry.remove_versions(&name("resize"), &all).unwrap();
+    assert_eq!(removed.iter().map(|version| version.number).collect::<Vec<_>>(), [v(1), v(2)], "the last one stays");
+    let registry = on(&disk.after_power_cut(wasmq_wal::disk::Survival::Lost, 0));
+    assert_eq!(registry.components().unwrap().len(), 2);
+    assert!(registry.load_component(&digest_of(b"two")).is_ok(), "mail has it");
+    assert_eq!(registry.with_symbols().unwrap(), []);
+    assert_eq!(deploy(&registry, "resize", b"one").unwrap().number, v(4), "no number comes twice");
+    assert!(registry.remove_versions(&name("paint"), &all).is_err());
+}
+
+#[test]
+fn the_current_version_and_the_latest_one_are_not_removed() {
+    let (_, registry) = new();
+    for bytes in [b"one", b"two", b"six"] {
+        deploy(&registry, "resize", bytes).unwrap();
+    }
+    registry.activate(&name("resize"), "v1").unwrap();
+    let removed = registry.remove_versions(&name("resize"), &[v(1), v(2), v(3)].into()).unwrap();
+    assert_eq!(removed.iter().map(|version| version.number).collect::<Vec<_>>(), [v(2)]);
+    assert_eq!(registry.tasks().unwrap().get(&name("resize")).unwrap().current, Some(v(1)));
+}

@@ -175,3 +175,17 @@ fn what_is_kept_for_a_time_goes_when_something_else_is_compiled_later_and_other_
     compile(Some(std::time::Duration::from_hours(2)));
     assert_eq!([old.exists(), young.exists(), foreign.exists()], [false, true, true]);
 }
+
+#[test]
+fn what_is_discarded_is_compiled_again_and_nothing_else_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = handler(ECHO);
+    compiles(dir.path(), &bytes);
+    cached(dir.path(), Purpose::Once).discard(digest(b"another"));
+    assert!(!compiles(dir.path(), &bytes));
+    let runtime = cached(dir.path(), Purpose::Once);
+    runtime.prepare(digest(&bytes), &mut || Ok(bytes.clone())).unwrap();
+    runtime.discard(digest(&bytes));
+    assert!(runtime.prepared(digest(&bytes)).is_none());
+    assert!(compiles(dir.path(), &bytes), "also what another kind of engine compiled is gone");
+}

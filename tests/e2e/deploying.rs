@@ -194,6 +194,18 @@ fn a_core_module_without_a_main_function_is_refused_with_what_to_build() {
     refused(&world, &module, &["has no main function", "build it as a program for wasm32-wasip1"]);
 }
 
+/// The section is what Go's linker writes.
+#[test]
+fn a_program_in_go_whose_heap_is_not_found_is_refused_and_check_says_so() {
+    let world = with_echo();
+    let text = r#"(module (@custom "go:buildid" "") (memory (export "memory") 1) (func (export "_start")))"#;
+    let module = wat(&world, "go.wasm", text);
+    let says = "it was made by Go, and the end of its heap";
+    refused(&world, &module, &[says]);
+    let checked = world.run(&["check", module.to_str().unwrap()]).fails(6, says);
+    assert!(checked.text().contains("cannot be deployed"), "{}", checked.text());
+}
+
 #[test]
 fn a_program_for_wasip1_is_deployed_as_a_component_and_found_by_either_digest() {
     let world = World::new();

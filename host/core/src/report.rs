@@ -90,24 +90,47 @@ impl Frame {
 
 /// Whether a function is of a language's own machinery, or where the host calls a component.
 pub(crate) fn is_of_a_runtime(name: &str) -> bool {
-    const NAMES: [&str; 3] = ["abort", "raise", "panic"];
-    const PREFIXES: [&str; 13] = [
-        "std::",
-        "core::",
-        "alloc::",
-        "<core::",
-        "<alloc::",
-        "<std::",
-        "<str",
-        "<[",
-        "<usize as core::",
-        "rust_",
-        "__",
-        "runtime.",
-        "wit_dylib_",
-    ];
+    const NAMES: [&str; 7] =
+        ["abort", "raise", "panic", "rust_begin_unwind", "rust_eh_personality", "rust_oom", "rust_panic"];
+    const PREFIXES: [&str; 3] = ["__", "runtime.", "wit_dylib_"];
     let is_entry_point = name.contains('#') && (name.starts_with("wasmq:") || name.starts_with("wasi:"));
-    is_entry_point || NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    is_entry_point
+        || NAMES.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || is_of_rust(name)
+}
+
+/// Whether a function is of Rust's own libraries: by its path, or as one of a type and a trait that both are.
+fn is_of_rust(name: &str) -> bool {
+    let is_of_library = |path: &str| ["std::", "core::", "alloc::"].iter().any(|library| path.starts_with(library));
+    let Some(implementation) = name.strip_prefix('<').and_then(up_to_closing) else { return is_of_library(name) };
+    let (of, interface) = implementation;
+    // What the language itself has, such as `str` and `[T]`, is the one type that has no path.
+    (is_of_library(of) || !of.contains("::")) && interface.is_none_or(is_of_library)
+}
+
+/// The type and the trait of `TYPE as TRAIT>::function` or `TYPE>::function`.
+fn up_to_closing(text: &str) -> Option<(&str, Option<&str>)> {
+    let (mut depth, mut last, mut separator) = (0_u32, ' ', None);
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' | '(' | '[' => depth += 1,
+            '>' if last == '-' => {}
+            '>' if depth == 0 => {
+                let (inside, function) = text.split_at(at);
+                let parts = separator.map_or((inside, None), |at| {
+                    let (of, interface) = inside.split_at(at);
+                    (of, interface.strip_prefix(" as "))
+                });
+                return function.starts_with(">::").then_some(parts);
+            }
+            '>' | ')' | ']' => depth = depth.saturating_sub(1),
+            ' ' if depth == 0 && separator.is_none() && text.get(at..)?.starts_with(" as ") => separator = Some(at),
+            _ => {}
+        }
+        last = c;
+    }
+    None
 }
 
 /// A trap with its backtrace.
@@ -272,6 +295,33 @@ mod tests {
             assert!(!frame(name, None).is_own(), "{name}");
         }
         for name in ["handle", "csv::read_row", "main.outer", "abort_order", "C#"] {
+            assert!(frame(name, None).is_own(), "{name}");
+        }
+        for name in [
+            "<str as core::fmt::Display>::fmt",
+            "<str>::trim",
+            "<[u8]>::copy_from_slice",
+            "<[T] as core::slice::CloneFromSpec<T>>::spec_clone_from",
+            "< as alloc::slice::Join<&str>>::join",
+            "<usize as core::slice::index::SliceIndex<[T]>>::index",
+            "<alloc::vec::Vec<strategy::Plan> as core::ops::Index<usize>>::index",
+            "<fn() -> u8 as core::ops::FnOnce<()>>::call_once",
+            "rust_begin_unwind",
+            "rust_panic",
+        ] {
+            assert!(!frame(name, None).is_own(), "{name}");
+        }
+        for name in [
+            "<strategy::Plan as strategy::Task>::run",
+            "<strategy::Plan as core::fmt::Display>::fmt",
+            "<string_cache::Atom>::new",
+            "<str as strategy::Task>::run",
+            "<alloc::vec::Vec<u8> as strategy::Task>::run",
+            "rust_decimal::Decimal::parse",
+            "rust_main",
+            "<anonymous>",
+            "<",
+        ] {
             assert!(frame(name, None).is_own(), "{name}");
         }
         assert!(!frame("panic_fmt", Some("/rustc/abc/library/core/src/panicking.rs:80:14")).is_own());

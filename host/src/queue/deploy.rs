@@ -4,7 +4,7 @@
 //! whatever fails before leaves everything as it was.
 
 use wasmq_core::settings::{RawSettings, SettingsError};
-use wasmq_core::{Digest, Label, Pin, TaskName, VersionNumber};
+use wasmq_core::{Digest, Label, Pin, Settings, TaskName, VersionNumber};
 
 use super::{Inner, Queue, QueueError};
 use crate::clock::{self, Stopwatch};
@@ -29,7 +29,7 @@ pub struct Deployment {
     pub task: TaskName,
     /// The version, new or found.
     pub version: VersionNumber,
-    /// The component.
+    /// The component that the version runs.
     pub digest: Digest,
     /// Whether the same bytes with the same settings were deployed before.
     pub unchanged: bool,
@@ -72,6 +72,8 @@ impl Queue {
         }
         let inner = &self.inner;
         inner.make_directories()?;
+        let earlier = inner.deployed_before(task, module.as_ref(), &settings)?;
+        let (component, digest) = earlier.map_or((component, digest), |(bytes, digest)| (bytes.into(), digest));
         let tasks = inner.registry.tasks()?;
         let known = tasks.has_component(&digest);
         let before = tasks.resolve(task, &Pin::Current).ok();
@@ -139,6 +141,22 @@ impl Queue {
 }
 
 impl Inner {
+    /// The component that an earlier deploy of the same core module with the same settings made, if its file is
+    /// whole. A later adapter makes another one, and that alone is no reason for a version.
+    fn deployed_before(
+        &self,
+        task: &TaskName,
+        module: Option<&Digest>,
+        settings: &Settings,
+    ) -> Result<Option<(Vec<u8>, Digest)>, QueueError> {
+        let tasks = self.registry.tasks()?;
+        let version = tasks.get(task).zip(module).and_then(|(task, module)| task.made_of(module, settings));
+        Ok(version.and_then(|version| {
+            let component = self.registry.load_component(&version.digest).ok()?;
+            Some((component, version.digest))
+        }))
+    }
+
     pub(super) fn unknown_task(&self, name: &TaskName) -> QueueError {
         let close = self.registry.tasks().map(|tasks| tasks.close_to(name)).unwrap_or_default();
         QueueError::Unresolved(Unresolved::NoTask { name: name.clone(), close })
@@ -171,5 +189,67 @@ impl From<RegistryError> for QueueError {
             RegistryError::Unresolved(unresolved) => Self::Unresolved(unresolved),
             other => Self::Registry(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use wasmq_wal::disk::RealDisk;
+
+    use super::*;
+    use crate::queue::Options;
+    use crate::registry::digest_of;
+
+    /// A program for wasip1 that leaves with this code.
+    fn program(code: u32) -> Vec<u8> {
+        let text = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+            (memory (export "memory") 1) (func (export "_start") (call $exit (i32.const CODE))))"#;
+        wat::parse_str(text.replace("CODE", &code.to_string())).unwrap()
+    }
+
+    /// A queue in which this module is deployed as what another adapter made of it.
+    fn with_version_of(module: &[u8], component: &[u8], dir: &std::path::Path) -> (Queue, TaskName) {
+        let queue = Queue::open_on(Arc::new(RealDisk), Options::new(dir)).unwrap();
+        let (task, registry) = ("leaves".parse().unwrap(), &queue.inner.registry);
+        let digest = digest_of(component);
+        let version = NewVersion {
+            digest,
+            settings: RawSettings::default().check().unwrap(),
+            label: None,
+            shape: Shape::Command.to_string(),
+            module: Some(digest_of(module)),
+        };
+        registry.store_component(component, &digest).unwrap();
+        registry.deploy(&task, version, true, clock::now()).unwrap();
+        (queue, task)
+    }
+
+    #[test]
+    fn a_module_that_a_later_adapter_makes_otherwise_stays_the_component_that_its_version_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let (module, earlier) = (program(65), accept(&program(66)).unwrap().component.into_owned());
+        let (queue, task) = with_version_of(&module, &earlier, dir.path());
+        let request = DeployRequest { activate: true, ..DeployRequest::default() };
+        let again = queue.deploy(&task, &module, &request).unwrap();
+        assert_eq!((again.version, again.unchanged, again.repaired), (VersionNumber::FIRST, true, false));
+        assert_eq!((again.digest, again.size_bytes), (digest_of(&earlier), earlier.len() as u64));
+        assert_eq!(queue.inner.registry.components().unwrap(), [again.digest], "nothing is stored that nobody runs");
+    }
+
+    #[test]
+    fn a_module_whose_component_is_damaged_and_cannot_be_made_again_becomes_a_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let (module, earlier) = (program(65), accept(&program(66)).unwrap().component.into_owned());
+        let (queue, task) = with_version_of(&module, &earlier, dir.path());
+        let file = queue.inner.registry.component_path(&digest_of(&earlier));
+        let disk = &queue.inner.disk;
+        disk.open(&file, wasmq_wal::disk::OpenMode::ReadWrite).unwrap().set_len(3).unwrap();
+        let request = DeployRequest { activate: true, ..DeployRequest::default() };
+        let deployed = queue.deploy(&task, &module, &request).unwrap();
+        assert_eq!((deployed.version, deployed.unchanged, deployed.active), (VersionNumber::FIRST.next(), false, true));
+        assert_eq!(deployed.digest, accept(&module).unwrap().digest);
+        assert!(queue.deploy(&task, &module, &request).unwrap().unchanged, "and is found the next time");
     }
 }

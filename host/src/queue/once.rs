@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wasmq_core::invocation::check_metadata;
 use wasmq_core::settings::RawSettings;
 use wasmq_core::{AttemptReport, Settings, TaskName, Verdict};
 
@@ -51,7 +52,8 @@ pub struct Repeated {
 /// Runs a component once on a payload.
 ///
 /// # Errors
-/// When the component is refused or cannot be prepared. A task that fails is a report.
+/// When the metadata is over the limits that [`Queue::enqueue`](super::Queue::enqueue) has, or the component is
+/// refused or cannot be prepared. A task that fails is a report.
 pub fn run_once(file: &[u8], request: &OnceRequest) -> Result<AttemptReport, QueueError> {
     let settings = request.settings.check()?;
     let ready = Ready::new(file, request, Purpose::Once)?;
@@ -113,6 +115,7 @@ struct Ready {
 
 impl Ready {
     fn new(file: &[u8], request: &OnceRequest, purpose: Purpose) -> Result<Self, QueueError> {
+        check_metadata(&request.metadata)?;
         let accepted = accept(file)?;
         if accepted.shape == Shape::Typed && !request.settings.args.is_empty() {
             return Err(no_args());
@@ -154,6 +157,21 @@ fn input<'a>(request: &'a OnceRequest, settings: &'a Settings) -> Input<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metadata_has_the_limits_of_an_invocation() {
+        let request = |metadata| OnceRequest {
+            task: "echo".parse().unwrap(),
+            payload: Vec::new(),
+            settings: RawSettings::default(),
+            attempt: 1,
+            metadata,
+            cache_dir: None,
+        };
+        let request = request(vec![("k".repeat(20 << 10), String::new())]);
+        assert!(matches!(run_once(b"", &request), Err(QueueError::Metadata(_))));
+        assert!(matches!(run_repeatedly(b"", &request, NonZeroU32::MIN), Err(QueueError::Metadata(_))));
+    }
 
     #[test]
     fn the_figures_of_a_repetition_are_those_of_its_times() {

@@ -69,9 +69,7 @@ impl State {
         let empty = || Task { name: name.clone(), current: None, versions: Vec::new() };
         let task = self.tasks.entry(name.clone()).or_insert_with(empty);
         let current_before = task.current;
-        // A later adapter makes another component of the same module; that is no reason for a version.
-        let file = new.module.as_ref().unwrap_or(&new.digest);
-        let same = |version: &&Version| version.is_of(file) && version.settings == new.settings;
+        let same = |version: &&Version| version.digest == new.digest && version.settings == new.settings;
         let known = task.versions.iter().rev().find(same).map(|version| version.number);
         let number = known.unwrap_or_else(|| task.versions.last().map_or(first, |last| last.number.next()));
         if known.is_none() {

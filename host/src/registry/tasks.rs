@@ -40,14 +40,6 @@ pub struct Version {
     pub module: Option<Digest>,
 }
 
-impl Version {
-    /// Whether it was deployed from a file: the component itself, or the core module it was made of.
-    #[must_use]
-    pub fn is_of(&self, file: &Digest) -> bool {
-        self.digest == *file || self.module.as_ref() == Some(file)
-    }
-}
-
 /// A task with its versions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
@@ -101,6 +93,13 @@ impl Task {
         let label: Label = text.parse().map_err(|_| not_a_choice(text))?;
         let found = self.versions.iter().find(|version| version.label.as_ref() == Some(&label));
         found.ok_or_else(|| self.no_label(&label))
+    }
+
+    /// The latest version that was made of a core module with these settings.
+    #[must_use]
+    pub fn made_of(&self, module: &Digest, settings: &Settings) -> Option<&Version> {
+        let is_same = |version: &&Version| version.module.as_ref() == Some(module) && version.settings == *settings;
+        self.versions.iter().rev().find(is_same)
     }
 
     fn current_version(&self) -> Result<&Version, Unresolved> {

@@ -3,7 +3,8 @@
 //! Two kinds are taken: a program for `wasm32-wasip1` (it has `_start`) becomes a command, and a module that
 //! carries the type of its component, as generators of bindings leave it, becomes what that type says. Both get
 //! the official adapter from wasip1 to WASI 0.2. What the adapter does not do well is mended in the module
-//! (`rewrite.rs`, `heap_end.rs`).
+//! (`rewrite.rs`, `heap_end.rs`), also where the module brings bindings along: the encoder puts the types of both
+//! together.
 //!
 //! Invariants: the same module gives the same component, as long as the adapter is the same. Any bytes give a
 //! component or a sentence, never a panic.
@@ -11,17 +12,19 @@
 use std::borrow::Cow;
 
 use wasi_preview1_component_adapter_provider::{
-    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as WASIP1, WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER as COMMAND,
-    WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as REACTOR,
+    WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER as COMMAND, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as REACTOR,
 };
-use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
+use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 use super::heap_end;
-use super::inspect::Rejection;
 use super::program_break;
-use super::rewrite::{self, EXIT_WIT, PROC_EXIT, REALLOC};
+use super::rejection::Rejection;
+use super::rewrite::{self, EXIT, EXIT_WIT, PROC_EXIT, REALLOC};
+use super::validate::validate;
+
+pub(super) use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as WASIP1;
 
 /// What WASI called itself before wasip1.
 const BEFORE_WASIP1: &str = "wasi_unstable";
@@ -47,11 +50,10 @@ pub(super) fn is_core_module(bytes: &[u8]) -> bool {
 impl CoreModule {
     /// Reads the sections that matter.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Rejection> {
+        validate(bytes)?;
         let mut found = Self::default();
-        Validator::new_with_features(WasmFeatures::default())
-            .validate_all(bytes)
-            .and_then(|_| Parser::new(0).parse_all(bytes).try_for_each(|payload| found.add(&payload?)))
-            .map_err(|error| Rejection::malformed(&error))?;
+        let mut payloads = Parser::new(0).parse_all(bytes);
+        payloads.try_for_each(|payload| found.add(&payload?)).map_err(|error| Rejection::malformed(&error))?;
         Ok(found)
     }
 
@@ -74,6 +76,10 @@ impl CoreModule {
             _ => {}
         }
         Ok(())
+    }
+
+    fn imports_function(&self, module: &str, name: &str) -> bool {
+        self.imports.iter().any(|(from, function)| from == module && function == name)
     }
 
     /// Every reason why it cannot be adapted that can be seen without trying.
@@ -117,24 +123,24 @@ fn sentence(error: impl Into<anyhow::Error>) -> String {
 
 fn encode(bytes: &[u8], module: &CoreModule) -> Result<Vec<u8>, String> {
     let adapter = if module.has_start { COMMAND } else { REACTOR };
-    let program = if module.has_component_type { Cow::Borrowed(bytes) } else { Cow::Owned(mended(bytes, module)?) };
     ComponentEncoder::default()
-        .module(&program)
+        .module(&mended(bytes, module)?)
         .and_then(|encoder| encoder.adapter(WASIP1, adapter))
         .and_then(|encoder| encoder.validate(true).encode())
         .map_err(sentence)
 }
 
-/// The program with what the adapter lacks.
+/// The program with what the adapter lacks, and the program has not got itself.
 fn mended(bytes: &[u8], module: &CoreModule) -> Result<Vec<u8>, String> {
     // One with memory for the adapter to ask for shares none with it.
     let (bytes, heap) = if module.has_realloc {
         (Cow::Borrowed(bytes), None)
     } else {
-        (heap_end::bounded(bytes), program_break::of_go(bytes))
+        (heap_end::bounded(bytes), program_break::of_go(bytes)?)
     };
-    let mut program = rewrite::rewrite(&bytes, heap).map_err(sentence)?;
-    if module.imports.iter().any(|(from, name)| from == WASIP1 && name == PROC_EXIT) {
+    let mends_exit = module.imports_function(WASIP1, PROC_EXIT) && !module.imports_function(EXIT.0, EXIT.1);
+    let mut program = rewrite::rewrite(&bytes, heap, mends_exit).map_err(sentence)?;
+    if mends_exit {
         let mut resolve = Resolve::default();
         let package = resolve.push_str("exit.wit", EXIT_WIT).map_err(sentence)?;
         let world = resolve.select_world(&[package], Some("program")).map_err(sentence)?;

@@ -1,18 +1,21 @@
 //! What a `.wasm` file is, found out without compiling it: its shape, what it needs, what it is made of.
 //!
-//! Invariants: any bytes at all give an answer, never a panic; a refusal is one sentence that says
-//! what is wrong and what to do. A component that passes is valid wasm, has an entry point, and
-//! imports only interfaces that `linker.rs` offers. Exports that are not known are normal and ignored.
+//! Invariants: any bytes at all give an answer, never a panic; a refusal is one sentence (`rejection.rs`). A
+//! component that passes is valid wasm, has an entry point, and imports only interfaces that `linker.rs` offers.
+//! Exports that are not known are normal and ignored.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use wasmparser::{KnownCustom, Parser, Payload, Validator, WasmFeatures};
+use wasmparser::{KnownCustom, Parser, Payload};
 use wasmq_core::Digest;
 
-use super::adapt::{self, CoreModule};
+use super::adapt::{self, CoreModule, WASIP1};
 use super::offered::OFFERED;
 use super::prepare::digest_of;
+pub use super::rejection::Rejection;
+use super::validate::validate;
+use crate::symbols;
 
 /// The largest component, in bytes.
 pub const MAX_COMPONENT_BYTES: u64 = 256 * 1024 * 1024;
@@ -98,111 +101,6 @@ pub struct Accepted<'a> {
     pub module: Option<Digest>,
 }
 
-/// Why a file is not a task.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
-    /// No bytes.
-    #[error("the file is empty; build the component again")]
-    Empty,
-    /// Over [`MAX_COMPONENT_BYTES`].
-    #[error(
-        "the file has {found_bytes} bytes, but a component has at most {limit_bytes}; strip debug information or leave data out"
-    )]
-    TooLarge {
-        /// The size of the file.
-        found_bytes: u64,
-        /// [`MAX_COMPONENT_BYTES`].
-        limit_bytes: u64,
-    },
-    /// Does not begin like wasm.
-    #[error(
-        "the file is not WebAssembly: it does not begin with \"\\0asm\"; pass the .wasm file that your build made{hint}"
-    )]
-    NotWasm {
-        /// A guess at what it is instead.
-        hint: &'static str,
-    },
-    /// Wasm that is cut off or broken.
-    #[error("the file is damaged WebAssembly: {reason} at offset {offset}; build or copy it again")]
-    Malformed {
-        /// What is wrong.
-        reason: String,
-        /// Where, in bytes from the start of the file.
-        offset: u64,
-    },
-    /// A core module of before wasip1.
-    #[error(
-        "the core module was built for wasi_unstable, which wasip1 replaced in 2020; build it with a newer toolchain"
-    )]
-    BeforeWasip1,
-    /// A core module for another host.
-    #[error(
-        "the core module imports what only another host has: {}; build it for wasm32-wasip1 or as a component", listed(.imports)
-    )]
-    ForeignImports {
-        /// All of them, as `module.name`.
-        imports: Vec<String>,
-    },
-    /// A core module without an entry point.
-    #[error(
-        "the core module has no main function (no export _start); build it as a program for wasm32-wasip1, or as a component with the handler of the wasmq:task world"
-    )]
-    NoStart,
-    /// A core module that the encoder refuses.
-    #[error("the core module cannot be turned into a component: {reason}")]
-    NotAdaptable {
-        /// The encoder's sentence.
-        reason: String,
-    },
-    /// A component without an entry point.
-    #[error(
-        "the component exports neither wasmq:task/handler@{} nor wasi:cli/run@0.2.x; export the handler of the wasmq:task world, or build a command with a main function",
-        super::WIT_VERSION
-    )]
-    NoEntryPoint,
-    /// A handler of a version that this host does not run.
-    #[error(
-        "the component exports {found}, but this host runs wasmq:task@{expected}; {}", other_version(*.is_newer)
-    )]
-    OtherVersion {
-        /// The name it exports.
-        found: String,
-        /// The versions that this host runs.
-        expected: String,
-        /// Whether a later host may run it.
-        is_newer: bool,
-    },
-    /// Imports nobody answers.
-    #[error("the component imports what this host does not offer: {}; build it without", listed(.imports))]
-    MissingImports {
-        /// All of them.
-        imports: Vec<String>,
-    },
-}
-
-/// The most names in one sentence.
-const MAX_LISTED: usize = 8;
-
-fn listed(names: &[String]) -> String {
-    let more = names.len().saturating_sub(MAX_LISTED);
-    let shown = names.get(..MAX_LISTED).unwrap_or(names).join(", ");
-    if more > 0 { format!("{shown} and {more} more") } else { shown }
-}
-
-const fn other_version(is_newer: bool) -> &'static str {
-    if is_newer {
-        "use a later wasmq, or build it against what `wasmq wit` writes"
-    } else {
-        "build it against what `wasmq wit` writes"
-    }
-}
-
-impl Rejection {
-    pub(super) fn malformed(error: &wasmparser::BinaryReaderError) -> Self {
-        Self::Malformed { reason: error.message().to_owned(), offset: error.offset() as u64 }
-    }
-}
-
 /// Finds out whether a file can be deployed, and makes a component of it where it is none.
 ///
 /// # Errors
@@ -229,6 +127,7 @@ pub fn inspect(bytes: &[u8]) -> Result<(Inspection, Vec<Rejection>), Rejection> 
     check_outside(bytes)?;
     let is_core_module = adapt::is_core_module(bytes);
     let (content, problems) = if is_core_module { of_core_module(bytes)? } else { of_component(bytes)? };
+    let contents = symbols::contents(bytes);
     let inspection = Inspection {
         shape: content.shape().ok(),
         is_core_module,
@@ -238,8 +137,8 @@ pub fn inspect(bytes: &[u8]) -> Result<(Inspection, Vec<Rejection>), Rejection> 
         size_bytes: bytes.len() as u64,
         digest: digest_of(bytes),
         wit_version: super::WIT_VERSION,
-        has_names: content.has_names,
-        has_debug_info: content.has_debug_info,
+        has_names: contents.names,
+        has_debug_info: contents.lines,
         languages: content.languages.into_iter().collect(),
         producers: content.producers.into_iter().collect(),
     };
@@ -256,7 +155,7 @@ fn of_component(bytes: &[u8]) -> Result<(Content, Vec<Rejection>), Rejection> {
 fn of_core_module(bytes: &[u8]) -> Result<(Content, Vec<Rejection>), Rejection> {
     let module = CoreModule::read(bytes)?;
     let mut content = Content::scan(bytes)?;
-    content.core_imports = module.imports.clone();
+    content.core_imports = Some(module.imports.clone());
     let mut problems = module.problems();
     if problems.is_empty() {
         match module.adapt(bytes).and_then(|component| Content::read(&component)) {
@@ -309,9 +208,7 @@ struct Content {
     imports: Vec<String>,
     exports: Vec<String>,
     /// What a core module that is not yet a component imports.
-    core_imports: Vec<(String, String)>,
-    has_names: bool,
-    has_debug_info: bool,
+    core_imports: Option<Vec<(String, String)>>,
     languages: BTreeSet<String>,
     producers: BTreeSet<String>,
 }
@@ -324,13 +221,11 @@ const MAX_NOTE_CHARS: usize = 128;
 impl Content {
     /// Reads and validates.
     fn read(bytes: &[u8]) -> Result<Self, Rejection> {
-        let content = Self::scan(bytes)?;
-        Validator::new_with_features(WasmFeatures::default())
-            .validate_all(bytes)
-            .map_err(|error| Rejection::malformed(&error))?;
-        Ok(content)
+        validate(bytes)?;
+        Self::scan(bytes)
     }
 
+    /// Reads what is valid.
     fn scan(bytes: &[u8]) -> Result<Self, Rejection> {
         let mut content = Self::default();
         let mut depth = 0_usize;
@@ -357,18 +252,19 @@ impl Content {
 
     /// Adapted modules import everything that the adapter might want, so they are judged by their own imports.
     fn needs(&self) -> Vec<Need> {
-        let needs: BTreeSet<Need> = if self.core_imports.is_empty() {
-            self.imports.iter().filter_map(|name| need_of_interface(split(name).0)).collect()
-        } else {
-            self.core_imports.iter().filter_map(|(_, name)| need_of_function(name)).collect()
+        let needs: BTreeSet<Need> = match &self.core_imports {
+            None => self.imports.iter().filter_map(|name| need_of_interface(name)).collect(),
+            Some(imports) => imports.iter().filter_map(|(module, name)| need_of_import(module, name)).collect(),
         };
         needs.into_iter().collect()
     }
 
+    /// Of several handlers one that this host runs is enough.
     fn shape(&self) -> Result<Shape, Rejection> {
-        let handler = self.exports.iter().find(|name| split(name).0 == HANDLER);
-        if let Some(found) = handler {
-            return fits(found, super::WIT_VERSION).map(|()| Shape::Typed);
+        let handlers = self.exports.iter().filter(|name| split(name).0 == HANDLER);
+        let judged = handlers.map(|name| fits(name, super::WIT_VERSION)).reduce(Result::or);
+        if let Some(judged) = judged {
+            return judged.map(|()| Shape::Typed);
         }
         let runs =
             self.exports.iter().map(|name| split(name)).any(|(name, version)| name == RUN && is_wasi_0_2(version));
@@ -388,11 +284,8 @@ impl Content {
                 }
             }
             Payload::CustomSection(section) => {
-                self.has_debug_info |= section.name() == ".debug_info";
-                match section.as_known() {
-                    KnownCustom::Name(_) => self.has_names = true,
-                    KnownCustom::Producers(producers) => self.add_producers(producers),
-                    _ => {}
+                if let KnownCustom::Producers(producers) = section.as_known() {
+                    self.add_producers(producers);
                 }
             }
             _ => {}
@@ -415,8 +308,9 @@ impl Content {
     }
 }
 
+/// By the name of an interface, with its version.
 fn need_of_interface(name: &str) -> Option<Need> {
-    match name {
+    match split(name).0 {
         "wasi:filesystem/types" => Some(Need::Files),
         "wasi:sockets/tcp"
         | "wasi:sockets/tcp-create-socket"
@@ -427,12 +321,14 @@ fn need_of_interface(name: &str) -> Option<Need> {
     }
 }
 
-/// By the functions of wasip1.
-fn need_of_function(name: &str) -> Option<Need> {
-    if name == "path_open" {
-        return Some(Need::Files);
+/// By what a core module imports: a function of wasip1, or of an interface that generated bindings name.
+fn need_of_import(module: &str, name: &str) -> Option<Need> {
+    match (module, name) {
+        (WASIP1, "path_open") => Some(Need::Files),
+        (WASIP1, name) if name.starts_with("sock_") => Some(Need::Network),
+        (WASIP1, _) => None,
+        (interface, _) => need_of_interface(interface),
     }
-    name.starts_with("sock_").then_some(Need::Network)
 }
 
 /// `package:namespace/interface` and the version behind the `@`.

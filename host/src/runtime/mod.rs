@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `engine.rs` | engine settings, the instance pool |
 //! | `ticker.rs` | interrupts guests every 10 ms |
-//! | `inspect.rs` | what a `.wasm` file is, without compiling it |
+//! | `inspect.rs`, `validate.rs`, `rejection.rs` | what a `.wasm` file is, without compiling it |
 //! | `adapt.rs`, `rewrite.rs`, `program_break.rs`, `heap_end.rs` | core modules turned into components |
 //! | `cache.rs` | compiled code on disk |
 //! | `prepare.rs` | from a digest to something that can be run |
@@ -40,11 +40,13 @@ mod observed;
 mod offered;
 mod prepare;
 mod program_break;
+mod rejection;
 mod rewrite;
 mod state;
 mod stdio;
 mod ticker;
 mod trap;
+mod validate;
 mod wasi;
 
 #[cfg(test)]

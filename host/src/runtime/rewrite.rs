@@ -2,7 +2,8 @@
 //!
 //! **Exit codes.** The adapter knows success and failure only, and a command's exit code is its verdict here. So
 //! `proc_exit` is imported straight from `exit-with-code` of `wasi:cli/exit`, which has the same type in a core
-//! module.
+//! module. A module that imports that function itself, which none is known to do, is left as it is: two imports
+//! of one name are refused.
 //!
 //! **Memory.** The adapter grows the memory of the program for its own state. Programs written in Go take for
 //! granted that they alone do so: their runtime counts where its heap ends (`bloc` and `blocMax`, in `sbrk`) and
@@ -21,7 +22,7 @@ use super::program_break::ProgramBreak;
 
 /// The function of wasip1 that ends a program, and what takes its place.
 pub(super) const PROC_EXIT: &str = "proc_exit";
-const EXIT: (&str, &str) = ("wasi:cli/exit@0.2.12", "exit-with-code");
+pub(super) const EXIT: (&str, &str) = ("wasi:cli/exit@0.2.12", "exit-with-code");
 /// The type of that, for the encoder: as much of `wasi:cli/exit` as the adapter knows too.
 pub(super) const EXIT_WIT: &str = "
 package wasmq:adapted;
@@ -82,13 +83,13 @@ fn imported_functions(section: ImportSectionReader<'_>) -> Result<u32, Error> {
 ///
 /// # Errors
 /// When it is not valid after all.
-pub(super) fn rewrite(bytes: &[u8], heap: Option<ProgramBreak>) -> Result<Vec<u8>, Error> {
+pub(super) fn rewrite(bytes: &[u8], heap: Option<ProgramBreak>, mends_exit: bool) -> Result<Vec<u8>, Error> {
     let numbers = Numbers::read(bytes)?;
     let mut module = Module::new();
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload?;
-        if let Payload::ImportSection(section) = payload {
-            module.section(&imports(section)?);
+        if let (Payload::ImportSection(section), true) = (&payload, mends_exit) {
+            module.section(&imports(section.clone())?);
             continue;
         }
         let Some((id, range)) = payload.as_section() else { continue };

@@ -8,8 +8,12 @@ pub(crate) mod inspect;
 mod heap_end;
 #[path = "../../../host/src/runtime/program_break.rs"]
 mod program_break;
+#[path = "../../../host/src/runtime/rejection.rs"]
+mod rejection;
 #[path = "../../../host/src/runtime/rewrite.rs"]
 mod rewrite;
+#[path = "../../../host/src/runtime/validate.rs"]
+mod validate;
 
 pub(crate) const WIT_VERSION: &str = "0.1.0";
 

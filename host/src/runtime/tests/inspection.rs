@@ -1,16 +1,11 @@
 //! What is accepted as a task, and the sentence for everything else.
 
-use wasmq_core::Verdict;
-
-use super::support::{ECHO, Parts, handler, import_number, run};
+use super::adapting::program;
+use super::support::{ECHO, Parts, handler, import_number, run, wat};
 use crate::runtime::linker::build;
 use crate::runtime::offered::OFFERED;
 use crate::runtime::prepare::digest_of;
 use crate::runtime::{Need, Rejection, Shape, accept, inspect};
-
-fn wat(text: &str) -> Vec<u8> {
-    wat::parse_str(text).unwrap()
-}
 
 #[test]
 fn a_typed_task_is_recognised() {
@@ -74,6 +69,19 @@ fn another_version_of_the_contract_names_both_and_says_which_side_is_behind() {
     assert!(sentence.ends_with("build it against what `wasmq wit` writes"), "{sentence}");
 }
 
+#[test]
+fn one_handler_that_this_host_runs_is_enough() {
+    let text = |first: &str, second: &str| {
+        wat(&format!(r#"(component (instance $i) (export "{first}" (instance $i)) (export "{second}" (instance $i)))"#))
+    };
+    let (ours, later) = ("wasmq:task/handler@0.1.0", "wasmq:task/handler@0.2.0");
+    for bytes in [text(later, ours), text(ours, later)] {
+        assert_eq!(accept(&bytes).unwrap().shape, Shape::Typed);
+    }
+    let neither = accept(&text(later, "wasmq:task/handler@0.3.0")).unwrap_err();
+    assert!(matches!(neither, Rejection::OtherVersion { is_newer: true, .. }), "{neither}");
+}
+
 /// `runs` decides for both what is exported and what is imported.
 #[test]
 fn a_host_runs_what_was_built_against_its_own_version_and_earlier_compatible_ones() {
@@ -131,98 +139,6 @@ fn what_would_have_to_be_granted_is_told_by_what_a_file_imports_itself() {
     assert_eq!(inspect(&program(opens)).unwrap().0.needs, [Need::Files]);
 }
 
-/// A core module for wasip1 that leaves with 75.
-fn program(imports: &str) -> Vec<u8> {
-    wat(&format!(
-        r#"(module $prog {imports} (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
-        (memory (export "memory") 1) (func $main (export "_start") (call $exit (i32.const 75)) (unreachable)))"#
-    ))
-}
-
-#[test]
-fn a_program_for_wasip1_becomes_a_command_and_always_the_same() {
-    let bytes = program("");
-    let (one, two) = (accept(&bytes).unwrap(), accept(&bytes).unwrap());
-    assert_eq!((one.shape, one.module), (Shape::Command, Some(digest_of(&bytes))));
-    assert_eq!((one.digest, &one.component), (two.digest, &two.component));
-    assert_eq!(one.digest, digest_of(&one.component));
-    assert!(accept(&one.component).unwrap().module.is_none());
-}
-
-/// What passes the inspection the engine can compile: both know the same proposals.
-#[test]
-fn the_engine_has_what_compilers_use_of_webassembly_3_0() {
-    let exceptions = r#"(tag $oops (param i32))
-        (func $main (local $code i32)
-          (block $caught (result i32) (try_table (catch $oops $caught) (throw $oops (i32.const 7))) (unreachable))
-          (if (i32.ne (i32.const 7)) (then (unreachable))))"#;
-    let garbage = r#"(type $pair (struct (field i32) (field i32)))
-        (func $main (if (i32.ne (struct.get $pair 1 (struct.new $pair (i32.const 1) (i32.const 2))) (i32.const 2))
-          (then (unreachable))))"#;
-    let tail_calls = r#"(func $down (param i32) (if (local.get 0)
-          (then (return_call $down (i32.sub (local.get 0) (i32.const 1))))))
-        (func $main (call $down (i32.const 5000000)))"#;
-    for fields in [exceptions, garbage, tail_calls] {
-        let bytes = wat(&format!(r#"(module (memory (export "memory") 1) {fields} (export "_start" (func $main)))"#));
-        assert_eq!(run(&accept(&bytes).unwrap().component, b"").verdict, Verdict::Completed, "{fields}");
-    }
-}
-
-#[test]
-fn an_adapted_program_keeps_its_exit_code() {
-    let component = accept(&program("")).unwrap().component.into_owned();
-    assert_eq!(run(&component, b"").verdict, Verdict::Exit(75));
-}
-
-/// Writes a word, takes 40 pages from its own end of the heap as Go's `sbrk` does, fills them, and writes again:
-/// with two owners of the same pages, the adapter's state would be gone by then.
-#[test]
-fn a_program_in_go_and_the_adapter_do_not_share_pages() {
-    let text = r#"(module
-        (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
-        (memory (export "memory") 4)
-        (data (i32.const 0) "\10\00\00\00\05\00\00\00") (data (i32.const 16) "hello")
-        (func $sbrk (param $n i64) (result i64) (local $page i64)
-          (local.set $page (i64.const 65536))
-          (local.set $n (i64.and (i64.add (i64.add (local.get $n) (local.get $page)) (i64.const -1))
-            (i64.sub (i64.const 0) (local.get $page))))
-          (drop (memory.grow (i32.wrap_i64 (i64.div_u (local.get $n) (local.get $page)))))
-          (i64.store (i32.wrap_i64 (i64.const 1032))
-            (i64.add (i64.load (i32.wrap_i64 (i64.const 1024))) (local.get $n)))
-          (i64.store (i32.wrap_i64 (i64.const 1024))
-            (i64.add (i64.load (i32.wrap_i64 (i64.const 1024))) (local.get $n)))
-          (i64.sub (i64.load (i32.wrap_i64 (i64.const 1024))) (local.get $n)))
-        (func $say (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8))))
-        (func (export "_start")
-          (i64.store (i32.const 1024) (i64.const 65536)) (i64.store (i32.const 1032) (i64.const 65536))
-          (call $say)
-          (memory.fill (i32.wrap_i64 (call $sbrk (i64.const 2621440))) (i32.const 255) (i32.const 2621440))
-          (call $say)))"#;
-    let mut bytes = wat(text);
-    assert_ne!(run(&accept(&bytes).unwrap().component, b"").verdict, Verdict::Completed, "it is no program in Go yet");
-    let mut marked = bytes[..8].to_vec();
-    marked.extend(b"\x00\x0b\x0ago:buildid");
-    marked.extend(bytes.drain(8..));
-    let report = run(&accept(&marked).unwrap().component, b"");
-    assert_eq!((report.verdict, report.output.as_slice()), (Verdict::Completed, b"hellohello".as_slice()));
-}
-
-#[test]
-fn the_code_and_the_names_of_an_adapted_module_stay_as_they_were() {
-    let bytes = program("");
-    let component = accept(&bytes).unwrap().component.into_owned();
-    let code = |bytes: &[u8]| {
-        let sections = wasmparser::Parser::new(0).parse_all(bytes).map(Result::unwrap);
-        let mut code = sections.filter_map(|payload| match payload {
-            wasmparser::Payload::CodeSectionStart { range, .. } => Some(bytes[range].to_vec()),
-            _ => None,
-        });
-        code.next().unwrap()
-    };
-    assert_eq!(code(&component), code(&bytes));
-    assert!(inspect(&component).unwrap().0.has_names);
-}
-
 #[test]
 fn exports_that_are_not_known_are_normal() {
     let bytes =
@@ -246,21 +162,43 @@ fn no_prefix_and_no_flipped_byte_of_a_file_makes_it_panic() {
     }
 }
 
-#[test]
-fn a_component_nested_beyond_reason_is_refused_and_not_a_stack_overflow() {
-    let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
-    for _ in 0..2000 {
-        let mut outer = b"\0asm\x0d\0\x01\0\x04".to_vec();
-        let mut length = bytes.len();
-        while length >= 0x80 {
-            outer.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
-            length >>= 7;
-        }
-        outer.push(u8::try_from(length).unwrap());
-        outer.extend_from_slice(&bytes);
+/// Components one in the other, of which the innermost is at this depth.
+fn nested(depth: usize) -> Vec<u8> {
+    let mut bytes = wasm_encoder::Component::HEADER.to_vec();
+    for _ in 1..depth {
+        let mut outer = wasm_encoder::Component::HEADER.to_vec();
+        outer.push(wasm_encoder::ComponentSectionId::Component.into());
+        wasm_encoder::Encode::encode(bytes.as_slice(), &mut outer);
         bytes = outer;
     }
-    assert!(accept(&bytes).is_err());
+    bytes
+}
+
+#[test]
+fn a_component_nested_beyond_reason_is_refused_and_not_a_stack_overflow() {
+    assert_eq!(accept(&nested(100)).unwrap_err(), Rejection::NoEntryPoint);
+    for depth in [101, 2000] {
+        let sentence = accept(&nested(depth)).unwrap_err().to_string();
+        assert!(sentence.contains("more than 100 components one in the other"), "{sentence}");
+        assert!(inspect(&nested(depth)).is_err());
+    }
+}
+
+/// Who looks for a function looks in the module with the most code; an adapter's names are no help there.
+#[test]
+fn names_are_told_of_only_where_the_functions_of_the_program_have_them() {
+    let program = |module: &str, name: &str| format!("(core module {module} (func {name} (drop (i32.const 1234567))))");
+    let cases = [
+        (program("", ""), "(core module (func $helper))", false),
+        (program("", "$main"), "(core module (func))", true),
+        (program("$main", ""), "", false),
+        ("(core module $empty)".to_owned(), "", false),
+    ];
+    for (program, helper, expected) in cases {
+        for text in [format!("(component {program} {helper})"), format!("(component {helper} {program})")] {
+            assert_eq!(inspect(&wat(&text)).unwrap().0.has_names, expected, "{text}");
+        }
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ const LIBC: &str = r#"
   (core module $libc
     (memory (export "memory") PAGES)
     (global $top (mut i32) (i32.const 4096))
-    (func (export "realloc") (param i32 i32 i32 i32) (result i32)
+    (func $realloc (export "realloc") (param i32 i32 i32 i32) (result i32)
       (local $at i32)
       (local.set $at (i32.and (i32.add (global.get $top) (i32.const 7)) (i32.const -8)))
       (global.set $top (i32.add (local.get $at) (local.get 3)))
@@ -48,6 +48,11 @@ const LIBC: &str = r#"
       (local.get $at)))
   (core instance $libc (instantiate $libc))
 "#;
+
+/// The binary of a text.
+pub(super) fn wat(text: &str) -> Vec<u8> {
+    wat::parse_str(text).unwrap()
+}
 
 /// What a hand-written component is made of.
 #[derive(Debug, Clone, Default)]

@@ -12,13 +12,6 @@
 // The exit codes that wasmq understands beside 0; sysexits.h has them elsewhere.
 enum { PERMANENT = 65, RETRYABLE = 75 };
 
-// Where the adapter under a program for wasip1 gets memory from. Without it, it takes pages that the C libraries
-// of before 2023 believe to be theirs.
-__attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *old, size_t old_size, size_t align, size_t size) {
-    (void)old_size, (void)align;
-    return realloc(old, size);
-}
-
 // Ends the program with a message on stderr.
 __attribute__((noreturn, format(printf, 2, 3))) static void leave(int code, const char *format, ...) {
     va_list arguments;

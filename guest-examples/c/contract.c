@@ -52,6 +52,20 @@ static wasmq_result facts(const wasmq_invocation *call) {
     return wasmq_output(text, size);
 }
 
+// Enqueues what "TASK DELAY-MS" asks for, with the data as its payload.
+static wasmq_result follow_up(const wasmq_invocation *call, char *arguments, const uint8_t *data, size_t size) {
+    const char *task = word(&arguments);
+    char *end = NULL;
+    uint64_t delay_ms = strtoull(arguments, &end, 10);
+    if (end == arguments || *end != '\0') {
+        return wasmq_permanent("bad-delay", "\"%s\" is not a number of milliseconds", arguments);
+    }
+    const char *parent = strndup((const char *)call->id.ptr, call->id.len);
+    wasmq_enqueued next = wasmq_enqueue(task, data, size, delay_ms, "parent", parent, NULL);
+    if (!next.accepted) return wasmq_permanent("follow-up-refused", "%.*s", WASMQ_TEXT(next.text));
+    return wasmq_output(next.text.ptr, next.text.len);
+}
+
 __attribute__((noinline)) static void inner(const char *message) {
     fprintf(stderr, "%s\n", message);
     abort();
@@ -99,10 +113,10 @@ wasmq_result wasmq_handle(const wasmq_invocation *call, const uint8_t *payload, 
     size_t line_size = newline ? (size_t)(newline - payload) : size;
     char *arguments = strndup((const char *)payload, line_size);
     const char *command = word(&arguments);
+    const uint8_t *data = newline ? newline + 1 : NULL;
+    size_t data_size = newline ? size - line_size - 1 : 0;
 
-    if (strcmp(command, "echo") == 0) {
-        return newline ? wasmq_output(newline + 1, size - line_size - 1) : wasmq_output(NULL, 0);
-    }
+    if (strcmp(command, "echo") == 0) return wasmq_output(data, data_size);
     if (strcmp(command, "facts") == 0) return facts(call);
     if (strcmp(command, "attempt") == 0) {
         char text[16];
@@ -128,6 +142,7 @@ wasmq_result wasmq_handle(const wasmq_invocation *call, const uint8_t *payload, 
         wasmq_progress(1, 2, "half");
         return wasmq_output("logged", strlen("logged"));
     }
+    if (strcmp(command, "follow-up") == 0) return follow_up(call, arguments, data, data_size);
     if (strcmp(command, "cancelled") == 0) return wait_until_cancelled();
     if (strcmp(command, "loop") == 0) spin();
     if (strcmp(command, "memory") == 0) exhaust();

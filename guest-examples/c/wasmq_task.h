@@ -6,7 +6,8 @@
 // copy it, with the folder bindings, into a project of your own.
 //
 // Nothing needs to be freed: the instance lives for one attempt. The functions copy what they are
-// given, so local buffers and parts of the payload are fine.
+// given, so local buffers and parts of the payload are fine. Texts may hold any bytes: what is not UTF-8
+// reaches the host as '?'.
 
 #ifndef WASMQ_TASK_H
 #define WASMQ_TASK_H
@@ -30,21 +31,16 @@ wasmq_result wasmq_handle(const wasmq_invocation *call, const uint8_t *payload, 
 
 #define WASMQ_FORMAT(position) __attribute__((unused, format(printf, position, (position) + 1)))
 
-// --- endings ---------------------------------------------------------------------------------------
+// --- texts -----------------------------------------------------------------------------------------
 
-// Success, with these bytes as output.
-__attribute__((unused)) static wasmq_result wasmq_output(const void *bytes, size_t size) {
-    wasmq_result result = {.is_err = false};
-    if (size == 0) return result;
-    // The bindings free it, so it has to come from malloc.
-    result.val.ok.ptr = malloc(size);
-    if (result.val.ok.ptr == NULL) {
-        fprintf(stderr, "no memory for %zu bytes of output\n", size);
+// Memory from malloc. Without any it aborts, and the verdict is memory-limit.
+static void *wasmq_allocate(size_t size) {
+    void *memory = malloc(size);
+    if (memory == NULL) {
+        fprintf(stderr, "no memory for %zu bytes\n", size);
         abort();
     }
-    memcpy(result.val.ok.ptr, bytes, size);
-    result.val.ok.len = size;
-    return result;
+    return memory;
 }
 
 // How many bytes the UTF-8 sequence at the beginning has, 0 if there is none.
@@ -61,7 +57,7 @@ static size_t wasmq_utf8_sequence(const uint8_t *text, size_t size) {
     return overlong || surrogate || too_large ? 0 : length;
 }
 
-// A string whose bytes may come from a payload: a string that is not UTF-8 would be a trap.
+// The text with a '?' for every byte that is not UTF-8: a string with such a byte would be a trap.
 static task_string_t wasmq_string(char *text, size_t size) {
     uint8_t *bytes = (uint8_t *)text;
     for (size_t at = 0; at < size;) {
@@ -70,6 +66,11 @@ static task_string_t wasmq_string(char *text, size_t size) {
         at += length == 0 ? 1 : length;
     }
     return (task_string_t){.ptr = bytes, .len = size};
+}
+
+static task_string_t wasmq_copy(const char *text) {
+    size_t size = strlen(text);
+    return wasmq_string(memcpy(wasmq_allocate(size + 1), text, size), size);
 }
 
 static task_string_t wasmq_format_list(const char *format, va_list arguments) {
@@ -82,11 +83,20 @@ static task_string_t wasmq_format_list(const char *format, va_list arguments) {
     return wasmq_string(text, (size_t)size);
 }
 
+// --- endings ---------------------------------------------------------------------------------------
+
+// Success, with these bytes as output.
+__attribute__((unused)) static wasmq_result wasmq_output(const void *bytes, size_t size) {
+    wasmq_result result = {.is_err = false};
+    if (size == 0) return result;
+    result.val.ok.ptr = wasmq_allocate(size); // the bindings free it
+    memcpy(result.val.ok.ptr, bytes, size);
+    result.val.ok.len = size;
+    return result;
+}
+
 static wasmq_task_types_problem_t wasmq_problem(const char *code, const char *format, va_list arguments) {
-    wasmq_task_types_problem_t problem = {.message = wasmq_format_list(format, arguments)};
-    task_string_dup(&problem.code, code);
-    problem.code = wasmq_string((char *)problem.code.ptr, problem.code.len);
-    return problem;
+    return (wasmq_task_types_problem_t){.code = wasmq_copy(code), .message = wasmq_format_list(format, arguments)};
 }
 
 // Worth another attempt. The code is short and stable, because it groups failures; the message is a
@@ -139,33 +149,65 @@ WASMQ_FORMAT(2) static wasmq_result wasmq_with_details(wasmq_result failure, con
 
 // --- what the host offers --------------------------------------------------------------------------
 
-// Writes a log record. Behind the message come keys and values in turn, and a NULL, all in UTF-8:
+// Keys and values in turn, up to the first NULL. A key that has no value gets an empty one.
+static task_list_tuple2_string_string_t wasmq_pairs(va_list arguments) {
+    va_list counted;
+    va_copy(counted, arguments);
+    size_t strings = 0;
+    while (va_arg(counted, const char *) != NULL) strings++;
+    va_end(counted);
+    task_list_tuple2_string_string_t pairs = {.ptr = NULL, .len = (strings + 1) / 2};
+    if (pairs.len == 0) return pairs;
+    pairs.ptr = wasmq_allocate(pairs.len * sizeof *pairs.ptr);
+    for (size_t i = 0; i < pairs.len; i++) {
+        pairs.ptr[i].f0 = wasmq_copy(va_arg(arguments, const char *));
+        bool has_value = 2 * i + 1 < strings;
+        pairs.ptr[i].f1 = wasmq_copy(has_value ? va_arg(arguments, const char *) : "");
+    }
+    return pairs;
+}
+
+// Writes a log record. Behind the message come keys and values in turn, and a NULL:
 //
 //     wasmq_log(WASMQ_TASK_HOST_LEVEL_INFO, "read the header", "width", "640", NULL);
 __attribute__((unused, sentinel)) static void wasmq_log(wasmq_task_host_level_t level, const char *message, ...) {
-    enum { MOST_FIELDS = 16 };
-    task_tuple2_string_string_t fields[MOST_FIELDS];
-    task_list_tuple2_string_string_t list = {.ptr = fields, .len = 0};
     va_list arguments;
     va_start(arguments, message);
-    while (list.len < MOST_FIELDS) {
-        const char *key = va_arg(arguments, const char *);
-        if (key == NULL) break;
-        task_string_set(&fields[list.len].f0, key);
-        task_string_set(&fields[list.len].f1, va_arg(arguments, const char *));
-        list.len++;
-    }
+    task_list_tuple2_string_string_t fields = wasmq_pairs(arguments);
     va_end(arguments);
-    task_string_t text;
-    task_string_set(&text, message);
-    wasmq_task_host_log(level, &text, &list);
+    task_string_t text = wasmq_copy(message);
+    wasmq_task_host_log(level, &text, &fields);
 }
 
 // Says how far the attempt has come, with a word on what is going on.
 __attribute__((unused)) static void wasmq_progress(uint64_t done, uint64_t total, const char *note) {
-    task_string_t text;
-    task_string_set(&text, note);
+    task_string_t text = wasmq_copy(note);
     wasmq_task_host_progress(done, total, &text);
+}
+
+// What became of a follow-up: its id, or a sentence that says why it was refused.
+typedef struct {
+    bool accepted;
+    task_string_t text;
+} wasmq_enqueued;
+
+// Enqueues a follow-up invocation that runs not earlier than so many milliseconds after this attempt has
+// completed; if the attempt fails, it is dropped. Behind the delay come keys and values of its metadata in
+// turn, and a NULL.
+__attribute__((unused, sentinel)) static wasmq_enqueued wasmq_enqueue(const char *task, const void *payload, size_t size,
+                                                                      uint64_t delay_ms, ...) {
+    va_list arguments;
+    va_start(arguments, delay_ms);
+    wasmq_task_host_follow_up_t wanted = {
+        .task = wasmq_copy(task),
+        .payload = {.ptr = (uint8_t *)payload, .len = size},
+        .delay_ms = delay_ms,
+        .metadata = wasmq_pairs(arguments),
+    };
+    va_end(arguments);
+    task_string_t id, refusal;
+    bool accepted = wasmq_task_host_enqueue(&wanted, &id, &refusal);
+    return (wasmq_enqueued){.accepted = accepted, .text = accepted ? id : refusal};
 }
 
 // --- the export ------------------------------------------------------------------------------------

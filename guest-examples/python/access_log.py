@@ -32,11 +32,12 @@ class Request:
 
 
 def handle(invocation, payload):
-    lines = text_of(payload).splitlines()
+    # Not splitlines(), which also cuts where a line of a log has U+2028 or a form feed in it.
+    lines = text_of(payload).removesuffix("\n").split("\n")
     requests = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            requests.append(parse(line, number))
+            requests.append(parse(line.removesuffix("\r"), number))
         if number % LINES_BETWEEN_REPORTS == 0:
             progress(number, len(lines), "lines read")
     if not requests:
@@ -60,9 +61,9 @@ def parse(line, number):
     try:
         time = datetime.strptime(found["time"], "%d/%b/%Y:%H:%M:%S %z")
         client = str(ipaddress.ip_address(found["client"]))
+        size = 0 if found["size"] == "-" else int(found["size"])
     except ValueError as error:
         raise bad_line(number, line, str(error)) from error
-    size = 0 if found["size"] == "-" else int(found["size"])
     return Request(client, time, path_of(found["request"]), int(found["status"]), size)
 
 

@@ -34,6 +34,8 @@ def handle(invocation, payload):
             wasmq_task.log("hello from the guest", language="python")
             wasmq_task.progress(1, 2, "half")
             return b"logged"
+        case "follow-up", [task_name, delay_ms]:
+            return follow_up(invocation, task_name, int(delay_ms), data)
         case "cancelled", []:
             wait_for_cancellation()
         case "loop", []:
@@ -53,6 +55,13 @@ def outer(message):
 
 def inner(message):
     raise RuntimeError(message)
+
+
+def follow_up(invocation, task_name, delay_ms, payload):
+    try:
+        return wasmq_task.enqueue(task_name, payload, delay_ms, {"parent": invocation.id}).encode()
+    except ValueError as error:
+        raise Permanent("follow-up-refused", str(error)) from None
 
 
 def wait_for_cancellation():

@@ -16,8 +16,9 @@ fail() {
     exit 1
 }
 
-# Whether the components are there and nothing they were made from has changed. Tool versions are
-# pinned in the sources.
+# Whether the components are there and nothing they were made from has changed. The sources pin the versions
+# of the tools that come from PyPI and npm. They do not pin what npm's packages depend on, nor what comes
+# from Debian; a script whose compiler does defines `versions`, which prints what is there.
 is_current() {
     [[ -e $TOOLS/current ]] && fingerprint 2>/dev/null | cmp --silent - "$TOOLS/current"
 }
@@ -33,6 +34,7 @@ fingerprint() {
     # SHARED names what it uses from other folders.
     find . ../tools/common.sh ../../wit "${SHARED[@]}" -type f ! -name README.md ! -path './sample*/*' -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum
+    if declare -F versions >/dev/null; then versions || return; fi
     for name in "${COMPONENTS[@]}"; do sha256sum <"$BUILT/$name.wasm" || return; done
 }
 
@@ -43,11 +45,16 @@ install() {
     echo "$((SECONDS - started))" >"$TOOLS/install-seconds"
 }
 
-# `pypi PACKAGE VERSION`: a package of PyPI in a virtual environment of the language's own.
+# `pypi PACKAGE VERSION TOOL ARGUMENT…`: a package of PyPI in a virtual environment of the language's own, and
+# how to see that its tool runs. It is installed again where it does not, and where the folder has moved: the
+# scripts of an environment name the place that it was made in.
 pypi() {
-    if [[ $(cat "$TOOLS/installed" 2>/dev/null) == "$1 $2" ]]; then return; fi
+    local wanted="$1 $2 in $TOOLS"
+    local tool=("$TOOLS/venv/bin/$3" "${@:4}")
+    if [[ $(cat "$TOOLS/installed" 2>/dev/null) == "$wanted" ]] && "${tool[@]}" >/dev/null 2>&1; then return; fi
     install venv_with "$1" "$2"
-    echo "$1 $2" >"$TOOLS/installed"
+    "${tool[@]}" >/dev/null || fail "$1 $2 is installed, but '${tool[*]}' does not run"
+    echo "$wanted" >"$TOOLS/installed"
 }
 
 venv_with() {
@@ -78,7 +85,17 @@ replace() {
     if cmp --silent "$new" "$file"; then rm "$new"; else mv "$new" "$file"; fi
 }
 
-# The packages that ./package.json names, in their exact versions.
+# `check_wit WHAT REMEDY`: fails if ./wit.sha256, the sums of the WIT package that something here was written
+# for, are no longer those of the package.
+check_wit() {
+    wit_sums | cmp --silent - wit.sha256 || fail "the files in wit have changed since $1; $2"
+}
+
+wit_sums() {
+    (cd "$GUESTS/../wit" && sha256sum ./*.wit)
+}
+
+# The packages that ./package.json names, in their exact versions; npm chooses those that they depend on.
 npm_install() {
     if cmp --silent package.json "$TOOLS/installed.json"; then return; fi
     command -v npm >/dev/null || fail "npm is missing; install Node.js 20 or later"

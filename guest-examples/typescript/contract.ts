@@ -33,6 +33,13 @@ const commands: Record<string, (request: Request) => Output> = {
         wasmq.progress(1, 2, "half");
         return "logged";
     },
+    "follow-up"({ invocation, words: [task = "", delayMs], data }) {
+        try {
+            return wasmq.enqueue(task, data, { delayMs: Number(delayMs), metadata: { parent: invocation.id } });
+        } catch (refusal) {
+            throw permanent("follow-up-refused", String(refusal));
+        }
+    },
     cancelled() {
         while (!wasmq.cancelled()) wasmq.sleep(10);
         throw retryable("cancelled", "stopped early");

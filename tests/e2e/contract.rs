@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::world::{Ran, World, guest_file, repository};
+use crate::world::{Ran, World, guest_file, repository, until};
 
 /// What is particular about a language.
 struct Language {
@@ -16,14 +16,24 @@ struct Language {
     file: Option<&'static str>,
     /// A typed task; a command has an exit code in place of a failure.
     typed: bool,
-    /// What an uncaught exception leaves: the verdict, and what the dead task must show of it.
-    exception: (&'static str, &'static [&'static str]),
+    exception: Exception,
     /// Enough memory to start, and little enough to run out of it soon.
     memory: &'static str,
 }
 
-const TYPED: Language =
-    Language { name: "", file: None, typed: true, exception: ("trap.unreachable", &[]), memory: "64MiB" };
+/// What an uncaught exception leaves.
+struct Exception {
+    verdict: &'static str,
+    /// What stderr must show of it.
+    stderr: &'static [&'static str],
+    /// Functions and files that the backtrace must name.
+    frames: &'static [&'static str],
+    /// Whether it is known to happen again, and so dead at once.
+    must_happen_again: bool,
+}
+
+const TRAP: Exception = Exception { verdict: "trap.unreachable", stderr: &[], frames: &[], must_happen_again: true };
+const TYPED: Language = Language { name: "", file: None, typed: true, exception: TRAP, memory: "64MiB" };
 
 /// A world in which the guest is deployed under the name of its language.
 struct Stage {
@@ -85,8 +95,14 @@ impl Stage {
         self.facts_are_told();
         self.attempts_are_counted();
         self.failures_are_in_the_words_of_the_task();
+        if self.language.typed {
+            self.a_delay_is_that_of_the_task();
+        }
         self.an_uncaught_exception_is_in_the_words_of_the_language();
         self.log_and_progress();
+        if self.language.typed && self.language.file.is_none() {
+            self.a_follow_up_is_as_the_task_wants_it();
+        }
         self.limits_end_it();
         self.a_cancellation_ends_it();
     }
@@ -143,6 +159,17 @@ impl Stage {
         self.row("retryable, retry-after, permanent");
     }
 
+    fn a_delay_is_that_of_the_task(&self) {
+        let server = self.world.serve(&["--workers", "1"]);
+        let id = self.world.enqueue(&[self.language.name, "retry-after 600000 busy the other side is busy"]);
+        let waits = self.world.until_phase(&id, "delayed");
+        let wait = time(&waits["due_at"]).duration_since(time(&waits["history"][0]["ended_at"]));
+        assert!((599..=601).contains(&wait.as_secs()), "due after {wait}, with a backoff of 10 ms: {waits}");
+        self.world.run(&["cancel", &id]).ok();
+        server.stop();
+        self.row("delay of the task's choice");
+    }
+
     fn message<'a>(&self, dead: &'a Value) -> &'a str {
         let message = dead["failure"]["problem"]["message"].as_str().unwrap();
         // A command has no other place for the code.
@@ -150,20 +177,32 @@ impl Stage {
     }
 
     fn an_uncaught_exception_is_in_the_words_of_the_language(&self) {
-        let dead = self.dies("exception the shelf is empty", &["--max-attempts", "1"]);
-        let (verdict, shows) = self.language.exception;
-        assert_eq!(dead["verdict"], verdict, "{}", dead["failure"]);
-        assert!(self.message(&dead).contains("the shelf is empty"), "{}", dead["failure"]);
-        let stderr = dead["failure"]["stderr"]["text"].as_str().unwrap_or_default();
-        for expected in shows {
-            assert!(stderr.contains(expected), "{expected} is missing in: {stderr}");
-        }
+        let dead = self.dies("exception the shelf is empty", &["--max-attempts", "3"]);
+        self.is_shown(&dead["failure"]);
+        let expected = &self.language.exception;
+        assert_eq!(dead["verdict"], expected.verdict, "{}", dead["failure"]);
+        let attempts = if expected.must_happen_again { 1 } else { 3 };
+        assert_eq!(dead["attempts"], attempts, "{}", dead["failure"]);
+        assert_eq!(dead["failure"]["deterministic"], expected.must_happen_again, "{}", dead["failure"]);
         // Whatever the words, it failed in the same place; what ends elsewhere is another failure.
         let again = self.dies("exception the shop is closed", &["--max-attempts", "1"]);
         assert_eq!(dead["fingerprint"], again["fingerprint"], "{} {}", dead["failure"], again["failure"]);
         let elsewhere = self.dies("memory", &["--max-attempts", "1"]);
         assert_ne!(dead["fingerprint"], elsewhere["fingerprint"], "{}", elsewhere["failure"]);
-        self.row("uncaught exception with its own message and stack");
+        self.row("uncaught exception with its own message and stack, dead at once if it must happen again");
+    }
+
+    /// The message of the exception, and what stderr and the backtrace have of it.
+    fn is_shown(&self, failure: &Value) {
+        assert!(failure["problem"]["message"].as_str().unwrap().contains("the shelf is empty"), "{failure}");
+        let stderr = failure["stderr"]["text"].as_str().unwrap_or_default();
+        for expected in self.language.exception.stderr {
+            assert!(stderr.contains(expected), "{expected} is missing in: {stderr}");
+        }
+        let frames = failure["trap"]["frames"].to_string();
+        for expected in self.language.exception.frames {
+            assert!(frames.contains(expected), "{expected} is missing in: {frames}");
+        }
     }
 
     fn log_and_progress(&self) {
@@ -178,6 +217,32 @@ impl Stage {
             assert!(end["said"]["stderr"]["text"].as_str().unwrap().contains("hello from the guest"), "{end}");
         }
         self.row("log and progress");
+    }
+
+    fn a_follow_up_is_as_the_task_wants_it(&self) {
+        let name = self.language.name;
+        let end = self.follow_up(&format!("{name} 0"), "permanent bad-row row 7 has no name\nand more");
+        let later = self.follow_up(&format!("{name} 600000"), "echo\nlater");
+        let server = self.world.serve(&["--workers", "1"]);
+        let id = end["output"]["text"].as_str().unwrap();
+        until("the follow-up is dead", || self.world.dead().iter().any(|dead| dead["id"] == id));
+        let dead = self.world.dead_task(id);
+        assert_eq!(dead["payload"]["text"], "permanent bad-row row 7 has no name\nand more");
+        assert_eq!((&dead["task"], &dead["metadata"]), (&json!(name), &json!([["parent", end["id"]]])), "{dead}");
+        let later = self.world.until_phase(later["output"]["text"].as_str().unwrap(), "delayed");
+        let wait = time(&later["due_at"]).duration_since(time(&later["enqueued_at"]));
+        assert!((599..=601).contains(&wait.as_secs()), "due after {wait}: {later}");
+        self.world.run(&["cancel", later["id"].as_str().unwrap()]).ok();
+        server.stop();
+        let refused = self.dies("follow-up NoSuchName 0\nx", &[]);
+        assert_eq!(refused["verdict"], "error.permanent", "{}", refused["failure"]);
+        assert!(self.message(&refused).contains("task name"), "{}", refused["failure"]);
+        self.row("follow-ups with payload, delay and metadata, or why not");
+    }
+
+    /// Has a follow-up enqueued and returns how that ended.
+    fn follow_up(&self, wanted: &str, payload: &str) -> Value {
+        self.enqueue(format!("follow-up {wanted}\n{payload}").as_bytes(), &["--json"]).ok().json()
     }
 
     fn limits_end_it(&self) {
@@ -213,53 +278,66 @@ impl Stage {
     }
 }
 
+/// A time as the commands print it in JSON.
+fn time(printed: &Value) -> jiff::Timestamp {
+    printed.as_str().unwrap().parse().unwrap()
+}
+
 #[test]
 fn rust() {
-    Stage::new(Language { name: "rust", exception: ("trap.unreachable", &["panicked at", "lib.rs:"]), ..TYPED }).play();
+    let exception = Exception { stderr: &["panicked at", "lib.rs:"], frames: &["::inner", "::outer"], ..TRAP };
+    Stage::new(Language { name: "rust", exception, ..TYPED }).play();
 }
 
 /// It was built when the contract was at 0.1.0, and is never built again.
 #[test]
 fn a_component_of_the_first_version_of_the_contract() {
-    let file = Some("wit-0.1.0/contract.wasm");
-    Stage::new(Language { name: "rust", file, exception: ("trap.unreachable", &["panicked at"]), ..TYPED }).play();
+    let exception = Exception { stderr: &["panicked at"], ..TRAP };
+    Stage::new(Language { name: "rust", file: Some("wit-0.1.0/contract.wasm"), exception, ..TYPED }).play();
 }
 
 #[test]
 fn python() {
-    let shows: &[&str] = &["Traceback (most recent call last)", "in inner", "in outer"];
-    Stage::new(Language { name: "python", exception: ("trap.unreachable", shows), memory: "128MiB", ..TYPED }).play();
+    let stderr = &["Traceback (most recent call last)", "in inner", "in outer"];
+    // The interpreter draws random numbers before the task begins.
+    let exception = Exception { stderr, must_happen_again: false, ..TRAP };
+    Stage::new(Language { name: "python", exception, memory: "128MiB", ..TYPED }).play();
 }
 
 #[test]
 fn javascript() {
-    let shows: &[&str] = &["inner", "outer"];
-    Stage::new(Language { name: "javascript", exception: ("trap.unreachable", shows), ..TYPED }).play();
+    let exception = Exception { stderr: &["Error: the shelf is empty", "inner", "outer"], ..TRAP };
+    Stage::new(Language { name: "javascript", exception, ..TYPED }).play();
 }
 
 #[test]
 fn typescript() {
-    let shows: &[&str] = &["inner", "outer"];
-    Stage::new(Language { name: "typescript", exception: ("trap.unreachable", shows), ..TYPED }).play();
+    let exception = Exception { stderr: &["Error: the shelf is empty", "inner", "outer"], ..TRAP };
+    Stage::new(Language { name: "typescript", exception, ..TYPED }).play();
 }
 
 #[test]
 fn go() {
-    let shows: &[&str] = &["panic: ", "goroutine 1", "inner", "outer"];
-    Stage::new(Language { name: "go", typed: false, exception: ("exit.2", shows), ..TYPED }).play();
+    let stderr = &["panic: ", "goroutine 1", "main.inner", "main.outer", "main.go:"];
+    // A panic is an exit code, and the runtime reads the clock before the task begins.
+    let exception = Exception { verdict: "exit.2", stderr, must_happen_again: false, ..TRAP };
+    Stage::new(Language { name: "go", typed: false, exception, ..TYPED }).play();
 }
 
 #[test]
 fn c() {
-    Stage::new(Language { name: "c", exception: ("trap.unreachable", &[]), ..TYPED }).play();
+    let exception = Exception { frames: &["inner", "outer", "/contract.c:"], ..TRAP };
+    Stage::new(Language { name: "c", exception, ..TYPED }).play();
 }
 
 #[test]
 fn c_command() {
-    Stage::new(Language { name: "c-command", typed: false, ..TYPED }).play();
+    let exception = Exception { frames: &["inner", "outer", "/contract-command.c:"], ..TRAP };
+    Stage::new(Language { name: "c-command", typed: false, exception, ..TYPED }).play();
 }
 
 #[test]
 fn zig() {
-    Stage::new(Language { name: "zig", typed: false, exception: ("trap.unreachable", &["panic"]), ..TYPED }).play();
+    let exception = Exception { stderr: &["panic"], frames: &["inner", "outer", "/contract.zig:"], ..TRAP };
+    Stage::new(Language { name: "zig", typed: false, exception, ..TYPED }).play();
 }

@@ -1,12 +1,12 @@
 //! The contract guest in Rust: one task that does whatever its payload's first line says, the same in
 //! every language. The host's tests run it; it is also an example of each thing a task can do.
 
-use std::{hint, thread, time::Duration};
+use std::{hint, num::ParseIntError, thread, time::Duration};
 
 use exports::wasmq::task::handler::Guest;
 use serde_json::{Map, Value, json};
 use wasmq::task::{
-    host::{self, Level},
+    host::{self, FollowUp, Level},
     types::{DelayedProblem, Failure, Invocation, Problem},
 };
 
@@ -31,6 +31,7 @@ impl Guest for Contract {
             "permanent" => Err(permanent(arguments)),
             "exception" => outer(arguments),
             "log" => Ok(log()),
+            "follow-up" => follow_up(invocation.id, arguments, data),
             "cancelled" => Err(wait_until_cancelled()),
             "loop" => spin(),
             "memory" => exhaust(),
@@ -67,8 +68,12 @@ fn retry_after(arguments: &str) -> Failure {
     let (delay, arguments) = cut(arguments);
     match delay.parse() {
         Ok(delay_ms) => Failure::RetryAfter(DelayedProblem { problem: problem(arguments), delay_ms }),
-        Err(error) => refuse("bad-delay", format!("{delay:?} is not a number of milliseconds: {error}")),
+        Err(error) => bad_delay(delay, error),
     }
+}
+
+fn bad_delay(delay: &str, error: ParseIntError) -> Failure {
+    refuse("bad-delay", format!("{delay:?} is not a number of milliseconds: {error}"))
 }
 
 fn facts(invocation: Invocation) -> Vec<u8> {
@@ -89,6 +94,15 @@ fn log() -> Vec<u8> {
     host::log(Level::Info, "hello from the guest", &[("language".to_owned(), "rust".to_owned())]);
     host::progress(1, 2, "half");
     b"logged".to_vec()
+}
+
+/// Enqueues what `TASK DELAY-MS` asks for, with the data as its payload.
+fn follow_up(parent: String, arguments: &str, data: &[u8]) -> Result<Vec<u8>, Failure> {
+    let (task, delay) = cut(arguments);
+    let delay_ms = delay.parse().map_err(|error| bad_delay(delay, error))?;
+    let metadata = vec![("parent".to_owned(), parent)];
+    let wanted = FollowUp { task: task.to_owned(), payload: data.to_vec(), delay_ms, metadata };
+    host::enqueue(&wanted).map(String::into_bytes).map_err(|refusal| refuse("follow-up-refused", refusal))
 }
 
 #[inline(never)]

@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Report says how a test run went.
@@ -42,11 +43,14 @@ const slowest = 5
 
 // event is a line of `go test -json`; `go doc test2json` describes it.
 type event struct {
-	Action  string
-	Package string
-	Test    string
-	Elapsed float64
-	Output  string
+	Time        time.Time
+	Action      string
+	Package     string
+	Test        string
+	Elapsed     float64
+	Output      string
+	ImportPath  string // of what is built
+	FailedBuild string // the ImportPath of the build for which a package failed
 }
 
 // subject is what an event is about: a test or, without one, a package.
@@ -55,8 +59,15 @@ type subject struct{ pkg, test string }
 // run is what is known while events are read.
 type run struct {
 	report Report
-	open   []subject // started and not ended, in the order of their starts
+	open   []started // in the order of their starts
 	output map[subject]*strings.Builder
+	builds map[string]*strings.Builder // what the compiler wrote, by ImportPath
+}
+
+// started is a subject that has not ended.
+type started struct {
+	subject
+	at time.Time
 }
 
 // Read makes a report of events. It refuses a line that is no event, and a run that was cut off:
@@ -65,6 +76,7 @@ func Read(events []byte) (*Report, error) {
 	r := run{
 		report: Report{Failures: []Failure{}, Slowest: []Timing{}},
 		output: map[subject]*strings.Builder{},
+		builds: map[string]*strings.Builder{},
 	}
 	lines := bufio.NewReader(bytes.NewReader(events))
 	for number := 1; ; number++ {
@@ -96,20 +108,40 @@ func (r *run) apply(e event) {
 	about := subject{e.Package, e.Test}
 	switch e.Action {
 	case "start", "run":
-		r.open = append(r.open, about)
+		r.open = append(r.open, started{about, e.Time})
 		r.output[about] = &strings.Builder{}
+	case "build-output":
+		if r.builds[e.ImportPath] == nil {
+			r.builds[e.ImportPath] = &strings.Builder{}
+		}
+		r.builds[e.ImportPath].WriteString(e.Output)
 	case "output":
 		if output := r.output[about]; output != nil {
 			output.WriteString(e.Output)
 		}
 	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.failOpenTests(e)
+		}
 		r.close(about, e)
-		delete(r.output, about)
+	}
+}
+
+// failOpenTests closes the tests that have no end of their own when their package has ended. A timeout,
+// os.Exit and a panic outside of a test's own goroutine do that.
+func (r *run) failOpenTests(end event) {
+	for _, open := range slices.Clone(r.open) {
+		if open.pkg != end.Package || open.test == "" {
+			continue
+		}
+		took := end.Time.Sub(open.at).Truncate(10 * time.Millisecond) // as precise as what Go reports
+		r.close(open.subject, event{Action: "fail", Package: open.pkg, Test: open.test, Elapsed: took.Seconds()})
 	}
 }
 
 func (r *run) close(about subject, e event) {
-	r.open = slices.DeleteFunc(r.open, func(open subject) bool { return open == about })
+	defer delete(r.output, about)
+	r.open = slices.DeleteFunc(r.open, func(open started) bool { return open.subject == about })
 	if about.test == "" {
 		r.report.Packages++
 		r.report.Seconds += e.Elapsed
@@ -117,7 +149,7 @@ func (r *run) close(about subject, e event) {
 		r.count(e)
 	}
 	if e.Action == "fail" {
-		r.fail(about)
+		r.fail(about, r.builds[e.FailedBuild])
 	}
 }
 
@@ -133,15 +165,18 @@ func (r *run) count(e event) {
 	r.report.Slowest = append(r.report.Slowest, Timing{e.Package, e.Test, e.Elapsed})
 }
 
-// fail notes a failure, unless it only repeats that a test of the package has failed.
-func (r *run) fail(about subject) {
+// fail notes a failure with what was written, first by the compiler if it failed, unless it only repeats that a
+// test of the package has failed.
+func (r *run) fail(about subject, build *strings.Builder) {
 	failed := func(f Failure) bool { return f.Package == about.pkg }
 	if about.test == "" && slices.ContainsFunc(r.report.Failures, failed) {
 		return
 	}
 	failure := Failure{Package: about.pkg, Test: about.test}
-	if output := r.output[about]; output != nil {
-		failure.Output = output.String()
+	for _, output := range []*strings.Builder{build, r.output[about]} {
+		if output != nil {
+			failure.Output += output.String()
+		}
 	}
 	r.report.Failures = append(r.report.Failures, failure)
 }

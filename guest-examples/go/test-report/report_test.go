@@ -42,6 +42,35 @@ func TestARunWithAFailureNamesItOnce(t *testing.T) {
 	}
 }
 
+// A timeout, os.Exit and a panic beside the tests leave a test without an end of its own.
+func TestTestsThatEndWithTheirPackageHaveFailed(t *testing.T) {
+	report, err := read(t, "aborted.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Packages != 4 || report.Passed != 1 || report.Failed != 4 {
+		t.Errorf("got %+v", report)
+	}
+	want := []struct{ test, output string }{
+		{"", "undefined: undefined\n"},
+		{"TestPanicsElsewhere", "panic: the shelf is empty\n"},
+		{"TestLeaves", "leaving\n"},
+		{"TestNeverEnds", "=== RUN   TestNeverEnds\n"},
+		{"TestNeverEnds/inner", "panic: test timed out after 1s\n"},
+	}
+	if len(report.Failures) != len(want) {
+		t.Fatalf("got %+v, want %v", report.Failures, want)
+	}
+	for i, failure := range report.Failures {
+		if failure.Test != want[i].test || !strings.Contains(failure.Output, want[i].output) {
+			t.Errorf("got %+v, want %v", failure, want[i])
+		}
+	}
+	if slow := report.Slowest[0]; slow.Test != "TestNeverEnds" || slow.Seconds != 1 {
+		t.Errorf("the slowest is %+v", slow)
+	}
+}
+
 func TestARunThatWasCutOffIsRefused(t *testing.T) {
 	want := "bad-event: line 9: unexpected end of JSON input"
 	if _, err := read(t, "cut-off.jsonl"); err == nil || err.Error() != want {

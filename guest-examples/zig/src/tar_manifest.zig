@@ -35,43 +35,54 @@ fn manifest(call: task.Call, archive: *Io.Reader) !task.Outcome {
     var link: [std.fs.max_path_bytes]u8 = undefined;
     var entries: std.tar.Iterator = .init(archive, .{ .file_name_buffer = &name, .link_name_buffer = &link });
     var text: Io.Writer.Allocating = .init(call.arena);
-    var files: usize = 0;
-    list(&entries, &text.writer, &files) catch |err| switch (err) {
+    var seen: Seen = .{};
+    list(&entries, &text.writer, &seen) catch |err| switch (err) {
+        error.BadName => return call.permanent(
+            "bad-name",
+            "the name of the entry after {d} files is not UTF-8: {f}",
+            .{ seen.files, std.ascii.hexEscape(seen.name, .lower) },
+        ),
         error.EndOfStream, error.UnexpectedEndOfStream => return call.permanent(
             "cut-off",
             "the archive ends in the middle of an entry, after {d} whole files",
-            .{files},
+            .{seen.files},
         ),
         error.TarHeader, error.TarHeaderChksum => return call.permanent(
             "bad-archive",
             "there is no header of a tar archive where one should be, after {d} files ({t})",
-            .{ files, err },
+            .{ seen.files, err },
         ),
         error.WriteFailed => return error.OutOfMemory, // a writer into memory fails for no other reason
         else => return call.permanent(
             "bad-archive",
             "the entry after {d} files cannot be read: {t}",
-            .{ files, err },
+            .{ seen.files, err },
         ),
     };
     return .{ .output = text.written() };
 }
 
-fn list(entries: *std.tar.Iterator, text: *Io.Writer, files: *usize) !void {
+/// How far the archive has been read: the whole files, and the name of the last entry.
+const Seen = struct { files: usize = 0, name: []const u8 = "" };
+
+fn list(entries: *std.tar.Iterator, text: *Io.Writer, seen: *Seen) !void {
     var json: std.json.Stringify = .{ .writer = text, .options = .{ .whitespace = .indent_2 } };
     var bytes: u64 = 0;
     try json.beginObject();
     try json.objectField("entries");
     try json.beginArray();
     while (try entries.next()) |entry| {
+        seen.name = entry.name;
         if (entry.kind != .file) continue;
+        // JSON has no other texts; what is none would be written as an array of numbers.
+        if (!std.unicode.utf8ValidateSlice(entry.name)) return error.BadName;
         try json.write(.{ .name = entry.name, .bytes = entry.size, .sha256 = try digest(entries, entry) });
-        files.* += 1;
+        seen.files += 1;
         bytes += entry.size;
     }
     try json.endArray();
     try json.objectField("files");
-    try json.write(files.*);
+    try json.write(seen.files);
     try json.objectField("bytes");
     try json.write(bytes);
     try json.endObject();

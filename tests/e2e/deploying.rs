@@ -304,7 +304,7 @@ fn a_bad_task_name_is_refused_with_the_grammar() {
 fn a_file_that_is_not_there_is_named() {
     let world = World::new();
     world.run(&["deploy", "t", "no/such.wasm"]).fails(2, "no/such.wasm");
-    world.run(&["deploy", "t", "."]).fails(1, "failed to read the component .: is a directory");
+    world.run(&["deploy", "t", "."]).fails(2, "failed to read the component .: is a directory");
 }
 
 #[test]

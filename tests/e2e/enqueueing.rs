@@ -38,7 +38,7 @@ fn a_payload_file_that_is_not_there_is_named_and_nothing_is_enqueued() {
     let world = with(&["echo"]);
     world.run(&["enqueue", "echo", "@no/such"]).fails(2, "no/such");
     world.run(&["enqueue", "echo", "@"]).fails(2, "read");
-    world.run(&["enqueue", "echo", "@."]).fails(1, "directory");
+    world.run(&["enqueue", "echo", "@."]).fails(2, "directory");
     assert!(world.live().is_empty());
 }
 
@@ -95,7 +95,7 @@ fn a_payload_that_cannot_be_read_is_told_with_path_cause_and_next_step() {
     std::fs::create_dir(world.path("folder")).unwrap();
     for (payload, code, cause, next) in [
         ("@missing", 2, "payload missing: No such file", "relative to the current directory"),
-        ("@folder", 1, "payload folder: is a directory", "name a file in it"),
+        ("@folder", 2, "payload folder: is a directory", "name a file in it"),
         ("@", 2, "payload @: there is no name of a file", "write @FILE"),
         ("--wiat", 2, "there is no option --wiat", "did you mean --wait?"),
     ] {

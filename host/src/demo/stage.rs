@@ -4,7 +4,7 @@
 //! written.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -155,8 +155,8 @@ impl Stage {
     /// Stops what runs and removes the directory.
     pub(super) fn clean_up(self) -> Result<(), CliError> {
         let stopped = self.stop_server().map(|_| ());
-        let path = self.dir().to_owned();
-        let removed = self.dir.close().map_err(CliError::from_file("remove", &path));
+        let path = self.dir.keep();
+        let removed = remove(&path).map_err(CliError::from_file("remove", &path));
         stopped.and(removed)
     }
 }
@@ -165,6 +165,18 @@ impl Stage {
 #[allow(clippy::disallowed_methods)]
 fn glance() {
     thread::sleep(GLANCE);
+}
+
+/// Removes the directory, in which workers of a server that had to be killed still write for a moment.
+fn remove(path: &Path) -> io::Result<()> {
+    let since = Stopwatch::start();
+    loop {
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound && since.elapsed() < STOP_PATIENCE => glance(),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => return Ok(()),
+        }
+    }
 }
 
 #[allow(clippy::disallowed_methods)] // The directory of the story is not a store.

@@ -182,7 +182,11 @@ fn repeated(sheet: &mut Sheet, times: u64) {
 pub fn why<'a>(summary: &'a str, failure: &FailureReport) -> Cow<'a, str> {
     let line = first_line(summary);
     let silent = failure.trap.as_ref().filter(|trap| trap.message == failure.problem.message);
-    let own = silent.and_then(|trap| trap.frames.iter().find(|frame| frame.function.is_some() && frame.is_own()));
+    let own = silent.and_then(|trap| {
+        let mut named = trap.frames.iter().filter(|frame| frame.function.is_some());
+        // What was inlined into the entry point has no other name.
+        named.clone().find(|frame| frame.is_own()).or_else(|| named.next_back())
+    });
     match own {
         Some(Frame { function: Some(name), source: Some(place), .. }) => format!("{line} in {name} ({place})").into(),
         Some(frame) => format!("{line} in {}", name(frame)).into(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::world::{World, guest_file};
+use crate::world::{World, guest_file, signal, until};
 
 fn with(guests: &[&str]) -> World {
     let world = World::new();
@@ -363,4 +363,20 @@ fn a_waiter_whose_server_is_killed_is_told_the_id_and_that_it_goes_on() {
     let says = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(says.contains(&format!("while {id} was waited for; it is safe")), "{says}");
     assert_eq!(ended.status.code(), Some(1));
+}
+
+#[test]
+fn whoever_is_interrupted_while_waiting_hears_that_the_invocation_is_kept() {
+    let world = with(&["slow"]);
+    let mut command = world.command(&["enqueue", "slow", "60000", "--wait"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("it runs", || world.live().iter().any(|one| one["phase"] == "running"));
+    let id = world.live()[0]["id"].as_str().unwrap().to_owned();
+    signal(child.id(), "INT");
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&format!("error: interrupted before {id} had ended; it is kept")), "{said}");
+    assert!(said.contains(&format!("`wasmq cancel {id}` ends it")), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!((&world.live()[0]["id"], &world.live()[0]["attempts"]), (&id.into(), &0.into()));
 }

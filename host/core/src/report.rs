@@ -90,9 +90,13 @@ impl Frame {
 
 /// Whether a function is of a language's own machinery, or where the host calls a component.
 pub(crate) fn is_of_a_runtime(name: &str) -> bool {
-    const NAMES: [&str; 7] =
-        ["abort", "raise", "panic", "rust_begin_unwind", "rust_eh_personality", "rust_oom", "rust_panic"];
-    const PREFIXES: [&str; 3] = ["__", "runtime.", "wit_dylib_"];
+    const NAMES: [&str; 8] =
+        ["_start", "abort", "raise", "panic", "rust_begin_unwind", "rust_eh_personality", "rust_oom", "rust_panic"];
+    const PREFIXES: [&str; 4] = ["__", "_start.", "runtime.", "wit_dylib_"];
+    // What clang makes of `int main(int argc, char **argv)`.
+    if name == "__main_argc_argv" {
+        return false;
+    }
     let is_entry_point = name.contains('#') && (name.starts_with("wasmq:") || name.starts_with("wasi:"));
     is_entry_point
         || NAMES.contains(&name)
@@ -291,10 +295,18 @@ mod tests {
             source: source.map(str::to_owned),
             ..Frame::default()
         };
-        for name in ["abort", "std::panicking::begin", "__rustc::rust_panic", "wasmq:task/handler@0.1.0#handle"] {
+        for name in [
+            "abort",
+            "_start",
+            "_start.command_export",
+            "__main_void",
+            "std::panicking::begin",
+            "__rustc::rust_panic",
+            "wasmq:task/handler@0.1.0#handle",
+        ] {
             assert!(!frame(name, None).is_own(), "{name}");
         }
-        for name in ["handle", "csv::read_row", "main.outer", "abort_order", "C#"] {
+        for name in ["handle", "csv::read_row", "main.outer", "abort_order", "C#", "main", "__main_argc_argv"] {
             assert!(frame(name, None).is_own(), "{name}");
         }
         for name in [

@@ -270,6 +270,7 @@ const fn queue_code(error: &QueueError) -> (&'static str, Exit) {
         QueueError::Server(_) => ("server", Exit::Failure),
         QueueError::Connection(_) => ("connection", Exit::Failure),
         QueueError::Left { .. } => ("left", Exit::Failure),
+        QueueError::Interrupted { .. } => ("interrupted", Exit::Failure),
         QueueError::NoAnswer { .. } => ("no-answer", Exit::Unavailable),
         QueueError::OtherStore { .. } => ("other-store", Exit::Unavailable),
         QueueError::Worker(_) => ("worker", Exit::Failure),
@@ -355,6 +356,7 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         QueueError::NoServer { store: StoreKind::None, .. } => "start one with `wasmq serve --store none`".to_owned(),
         QueueError::NoServer { .. } => "start one with `wasmq serve`".to_owned(),
         QueueError::Left { id, .. } => format!("`wasmq show {id}` says where it stands"),
+        QueueError::Interrupted { id } => format!("`wasmq show {id}` says where it stands, `wasmq cancel {id}` ends it"),
         QueueError::NoAnswer { .. } => {
             "`wasmq status` says which worker is silent, `wasmq list` what is enqueued".to_owned()
         }

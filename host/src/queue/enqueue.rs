@@ -268,12 +268,20 @@ impl Inner {
         let worker = EmbeddedWorker::start(config, self.options.on_signals).map_err(QueueError::from_worker)?;
         self.here.add(id, worker.sender());
         worker.send(Frame::new(Kind::Enqueue, ENQUEUE, body));
-        let ended = wait_for_end(&worker, id, observe);
+        let mut is_accepted = false;
+        let ended = wait_for_end(&worker, id, &mut |waiting| {
+            is_accepted = true;
+            observe(waiting);
+        });
         self.here.remove(id);
         let stopped = worker.stop();
         match (ended, stopped) {
             (Ok(completion), _) => Ok(completion),
             (Err(_), Err(error)) => Err(QueueError::from_worker(error)),
+            // It only ends of itself when a signal wants it to.
+            (Err(QueueError::Worker(_)), Ok(())) if is_accepted && self.options.store == StoreKind::Dir => {
+                Err(QueueError::Interrupted { id })
+            }
             (Err(error), Ok(())) => Err(error),
         }
     }

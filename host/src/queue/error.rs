@@ -165,6 +165,12 @@ pub enum QueueError {
         /// What the server has.
         running: StoreKind,
     },
+    /// A signal came before the end of an invocation that runs inside this process.
+    #[error("interrupted before {id} had ended; it is kept, and runs again when a server does")]
+    Interrupted {
+        /// The invocation.
+        id: InvocationId,
+    },
     /// The worker inside this process failed.
     #[error("the worker failed")]
     Worker(#[source] WorkerError),

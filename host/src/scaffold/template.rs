@@ -47,6 +47,7 @@ const PYTHON: &[Part] = parts! {
     "README.md" from "python/README.md",
     "app.py" from "python/app.py",
     "build" from "python/build",
+    "wasmq_task.py" from "../../guest-examples/python/wasmq_task.py",
 };
 
 const JAVASCRIPT: &[Part] = parts! {

@@ -52,13 +52,20 @@ fn a_new_task_in_python_goes_all_the_way() {
             .with_text("app.py", "import re\n", "import re\nfrom datetime import datetime\n")
             .with_text(
                 "app.py",
-                "        total = 0\n",
-                "        total = 0\n        datetime.strptime(b\"\\xff\\xfe2\\x000\\x002\\x006\\x00\".decode(\"utf-16\"), \"%Y\")\n",
+                "    total = 0\n",
+                "    total = 0\n    datetime.strptime(b\"\\xff\\xfe2\\x000\\x002\\x006\\x00\".decode(\"utf-16\"), \"%Y\")\n    \
+                 if text == \"number\":\n        return 5\n    if text == \"exception\":\n        raise KeyError(\"shelf\")\n",
             );
         let program = project.world.path("sum/.tools/componentize-py-0.25.1/bin/componentize-py");
         std::fs::create_dir_all(program.parent().unwrap()).unwrap();
         write_program(&program, "#!/no/such/python\n");
         project.goes_all_the_way();
+        let run = |payload: &str| project.world.run(&["run", "sum/task.wasm", "--payload", payload, "--json"]).json();
+        let message = |payload: &str| run(payload)["failure"]["problem"]["message"].as_str().unwrap().to_owned();
+        assert!(message("number").starts_with("TypeError: handle returned int, not bytes"), "{}", message("number"));
+        assert_eq!(message("exception"), "KeyError: 'shelf'");
+        let stack = run("exception")["failure"]["stderr"]["text"].to_string();
+        assert!(stack.contains("raise KeyError"), "with the lines of the source: {stack}");
     }
 }
 

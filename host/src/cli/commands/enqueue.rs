@@ -242,7 +242,7 @@ fn finished(completion: &Completion, context: &mut Context) -> Result<Exit, CliE
     }
     out.content(&completion.output)?;
     out.flush()?;
-    failure::note_said(out, completion.said.as_deref());
+    failure::note_said(out, completion.said.as_deref(), Some("--json"));
     if exit != Exit::Ok {
         let attempts = time::count(completion.attempts.into(), "attempt", "attempts");
         let rest = (completion.dead && kept).then_some("`wasmq dlq show --full`");

@@ -159,11 +159,12 @@ fn show(
     out.flush()?;
     let usage = &report.usage;
     let used = format!("in {}, {} of memory", time::measured(usage.wall_us), time::bytes(usage.memory_peak_bytes));
+    let rest = (!full).then_some("--full");
     if report.verdict == Verdict::Completed {
-        failure::note_said(out, report.said.as_deref());
+        failure::note_said(out, report.said.as_deref(), rest);
         out.note(format_args!("{} {used}", report.verdict));
     } else {
-        failure::note(out, &report.verdict, &used, report.failure.as_deref(), (!full).then_some("--full"));
+        failure::note(out, &report.verdict, &used, report.failure.as_deref(), rest);
     }
     Ok(())
 }

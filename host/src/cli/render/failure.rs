@@ -70,10 +70,10 @@ pub fn show(sheet: &mut Sheet, failure: &FailureReport) {
     said(sheet, &failure.stderr, &failure.log);
 }
 
-/// Says on stderr what a completed attempt said besides its output.
-pub fn note_said(out: &mut Output, words: Option<&Said>) {
+/// Says on stderr what a completed attempt said besides its output. `rest` is as in [`note`].
+pub fn note_said(out: &mut Output, words: Option<&Said>, rest: Option<&'static str>) {
     let Some(words) = words else { return };
-    let mut sheet = out.notes_sheet();
+    let mut sheet = out.notes_sheet().with_rest(rest);
     said(&mut sheet, &words.stderr, &words.log);
     out.note_page(sheet);
 }

@@ -2,10 +2,10 @@
 
 #[path = "../../../host/src/runtime/adapt.rs"]
 mod adapt;
-#[path = "../../../host/src/runtime/inspect.rs"]
-pub(crate) mod inspect;
 #[path = "../../../host/src/runtime/heap_end.rs"]
 mod heap_end;
+#[path = "../../../host/src/runtime/inspect.rs"]
+pub(crate) mod inspect;
 #[path = "../../../host/src/runtime/program_break.rs"]
 mod program_break;
 #[path = "../../../host/src/runtime/rejection.rs"]

@@ -50,8 +50,8 @@ type Stack = (Option<String>, Vec<String>);
 /// The stack that the language wrote to stderr, as parts of a fingerprint.
 fn printed(failure: &FailureReport) -> Option<Vec<String>> {
     let stderr = String::from_utf8_lossy(&failure.stderr.bytes.0);
-    let found = [of_python, of_javascript, of_go].into_iter().filter_map(|read| read(&stderr));
-    let (kind, functions) = found.into_iter().find(|(_, functions)| !functions.is_empty())?;
+    let mut found = [of_python, of_javascript, of_go].into_iter().filter_map(|read| read(&stderr));
+    let (kind, functions) = found.find(|(_, functions)| !functions.is_empty())?;
     Some(kind.into_iter().chain(functions.into_iter().take(MAX_FUNCTIONS)).collect())
 }
 

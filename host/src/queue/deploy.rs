@@ -4,7 +4,7 @@
 //! whatever fails before leaves everything as it was.
 
 use wasmq_core::settings::{RawSettings, SettingsError};
-use wasmq_core::{Digest, Label, Pin, Settings, TaskName, VersionNumber};
+use wasmq_core::{Digest, Label, Pin, TaskName, VersionNumber};
 
 use super::{Inner, Queue, QueueError};
 use crate::clock::{self, Stopwatch};
@@ -72,9 +72,10 @@ impl Queue {
         }
         let inner = &self.inner;
         inner.make_directories()?;
-        let earlier = inner.deployed_before(task, module.as_ref(), &settings)?;
-        let (component, digest) = earlier.map_or((component, digest), |(bytes, digest)| (bytes.into(), digest));
         let tasks = inner.registry.tasks()?;
+        let version = tasks.get(task).zip(module).and_then(|(task, module)| task.made_of(&module, &settings));
+        let earlier = version.and_then(|version| inner.whole_component(version));
+        let (component, digest) = earlier.map_or((component, digest), |(bytes, digest)| (bytes.into(), digest));
         let known = tasks.has_component(&digest);
         let before = tasks.resolve(task, &Pin::Current).ok();
         let settings_changed = before.map_or_else(Vec::new, |before| settings.differences(&before.settings));
@@ -141,20 +142,10 @@ impl Queue {
 }
 
 impl Inner {
-    /// The component that an earlier deploy of the same core module with the same settings made, if its file is
-    /// whole. A later adapter makes another one, and that alone is no reason for a version.
-    fn deployed_before(
-        &self,
-        task: &TaskName,
-        module: Option<&Digest>,
-        settings: &Settings,
-    ) -> Result<Option<(Vec<u8>, Digest)>, QueueError> {
-        let tasks = self.registry.tasks()?;
-        let version = tasks.get(task).zip(module).and_then(|(task, module)| task.made_of(module, settings));
-        Ok(version.and_then(|version| {
-            let component = self.registry.load_component(&version.digest).ok()?;
-            Some((component, version.digest))
-        }))
+    /// The component of a version, if its file is whole. What a later adapter makes of the same core module is
+    /// another one, and that alone is no reason for a version.
+    fn whole_component(&self, version: &Version) -> Option<(Vec<u8>, Digest)> {
+        Some((self.registry.load_component(&version.digest).ok()?, version.digest))
     }
 
     pub(super) fn unknown_task(&self, name: &TaskName) -> QueueError {

@@ -14,7 +14,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use wasmparser::{FunctionBody, MemorySectionReader, Operator, Parser, Payload, TypeRef};
+use wasm_encoder::Encode as _;
+use wasmparser::{FunctionBody, MemorySectionReader, Operator, Parser, Payload};
+
+use super::rewrite::imported_functions;
 
 /// A page of memory, in bytes.
 const PAGE: u64 = 65_536;
@@ -60,12 +63,7 @@ fn find(bytes: &[u8]) -> Option<(Range<usize>, Vec<u8>)> {
     let mut code = Vec::new();
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.ok()? {
-            Payload::ImportSection(section) => {
-                for import in section.into_imports() {
-                    let is_function = matches!(import.ok()?.ty, TypeRef::Func(_) | TypeRef::FuncExact(_));
-                    found.function += u32::from(is_function);
-                }
-            }
+            Payload::ImportSection(section) => found.function += imported_functions(section).ok()?,
             Payload::MemorySection(section) => found.memory_bytes = memory_bytes(section),
             Payload::CodeSectionEntry(body) => found.look_at(&body, &mut code)?,
             _ => {}
@@ -87,17 +85,27 @@ fn memory_bytes(section: MemorySectionReader<'_>) -> Option<u64> {
 
 impl Found {
     fn look_at<'a>(&mut self, body: &FunctionBody<'a>, code: &mut Vec<(Operator<'a>, usize)>) -> Option<()> {
-        code.clear();
-        for operator in body.get_operators_reader().ok()?.into_iter_with_offsets() {
-            code.push(operator.ok()?);
+        if may_matter(body) {
+            code.clear();
+            for operator in body.get_operators_reader().ok()?.into_iter_with_offsets() {
+                code.push(operator.ok()?);
+            }
+            if code.len() <= MAX_SBRK && is_sbrk(code) {
+                self.sbrk.push(self.function);
+            }
+            self.sites.extend(code.windows(4).filter_map(site));
         }
-        if code.len() <= MAX_SBRK && is_sbrk(code) {
-            self.sbrk.push(self.function);
-        }
-        self.sites.extend(code.windows(4).filter_map(site));
         self.function += 1;
         Some(())
     }
+}
+
+/// Whether the bytes of what [`is_sbrk`] or [`site`] look for are there at all. Of large programs only some
+/// functions are looked at more closely.
+fn may_matter(body: &FunctionBody<'_>) -> bool {
+    // memory.size 0; i32.const 0, call
+    const BYTES: [&[u8]; 2] = [&[0x3f, 0x00], &[I32_CONST, 0x00, 0x10]];
+    BYTES.iter().any(|wanted| body.as_bytes().windows(wanted.len()).any(|bytes| bytes == *wanted))
 }
 
 /// Whether it tells the size of the memory in bytes, and grows it.
@@ -127,17 +135,7 @@ fn site(code: &[(Operator<'_>, usize)]) -> Option<Site> {
 /// A constant in just so many bytes; nothing when it needs more.
 fn constant(value: i32, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![I32_CONST];
-    let mut rest = value;
-    loop {
-        let [low, ..] = (rest & 0x7f).to_le_bytes();
-        rest >>= 7;
-        let sign = if low & 0x40 == 0 { 0 } else { -1 };
-        if rest == sign {
-            bytes.push(low);
-            break;
-        }
-        bytes.push(low | 0x80);
-    }
+    value.encode(&mut bytes);
     let missing = length.checked_sub(bytes.len())?;
     bytes.extend(std::iter::repeat_n(NOP, missing));
     Some(bytes)

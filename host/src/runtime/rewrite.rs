@@ -71,7 +71,8 @@ fn types(section: TypeSectionReader<'_>) -> Result<u32, Error> {
     Ok(count)
 }
 
-fn imported_functions(section: ImportSectionReader<'_>) -> Result<u32, Error> {
+/// How many functions are imported; their indices come first.
+pub(super) fn imported_functions(section: ImportSectionReader<'_>) -> Result<u32, Error> {
     let mut count = 0;
     for import in section.into_imports() {
         count += u32::from(matches!(import?.ty, TypeRef::Func(_) | TypeRef::FuncExact(_)));

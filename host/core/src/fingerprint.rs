@@ -1,18 +1,23 @@
 //! Groups failures that are alike, so that an operator sees one failure and not a thousand dead tasks.
 //!
 //! Invariant: what changes with the payload or with a rebuild of the same code does not count: numbers,
-//! addresses, hashes in names, and messages where there are functions to go by.
+//! addresses, hashes in names, and messages where there are functions to go by. Code without names has nothing
+//! but the numbers of its functions, which a rebuild changes: there it is better to have a failure twice than
+//! two failures as one.
 
 use crate::name::TaskName;
-use crate::report::{FailureReport, is_of_a_runtime};
+use crate::report::{FailureReport, Frame, is_of_a_runtime};
 use crate::verdict::Verdict;
 
 /// The most functions that count, from the innermost.
 const MAX_FUNCTIONS: usize = 8;
+/// The same for those without a name, among which the language's own cannot be told from the author's.
+const MAX_NAMELESS: usize = 24;
 
 /// 16 hex digits for the task, the verdict, the error code, and where it failed: the author's own functions
 /// on the stack that the language wrote to stderr (of an interpreted language they are nowhere else), or else
-/// in the backtrace; where there are none, the message without its digits. FNV-1a, 64 bits.
+/// in the backtrace, by their numbers where none has a name; where there are none, the message without its
+/// digits. FNV-1a, 64 bits.
 #[must_use]
 pub fn fingerprint(task: &TaskName, verdict: &Verdict, failure: &FailureReport) -> String {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
@@ -31,9 +36,19 @@ pub fn fingerprint(task: &TaskName, verdict: &Verdict, failure: &FailureReport) 
 /// Where a guest failed that was not asked: the kind of its exception, and functions from the innermost.
 fn place(failure: &FailureReport) -> Vec<String> {
     printed(failure).unwrap_or_else(|| {
-        let names = failure.trap.iter().flat_map(|trap| &trap.frames).filter_map(|frame| frame.function.as_deref());
-        names.map(without_hashes).filter(|name| !is_of_a_runtime(name)).take(MAX_FUNCTIONS).collect()
+        let frames = failure.trap.as_ref().map_or(&[][..], |trap| &trap.frames);
+        let names = frames.iter().filter_map(|frame| frame.function.as_deref()).map(without_hashes);
+        let named: Vec<String> = names.filter(|name| !is_of_a_runtime(name)).take(MAX_FUNCTIONS).collect();
+        if named.is_empty() { nameless(frames) } else { named }
     })
+}
+
+/// The functions without a name by their numbers, each once however often it called itself.
+fn nameless(frames: &[Frame]) -> Vec<String> {
+    let mut numbers: Vec<u32> =
+        frames.iter().filter(|frame| frame.function.is_none()).map(|frame| frame.function_index).collect();
+    numbers.dedup();
+    numbers.into_iter().take(MAX_NAMELESS).map(|number| number.to_string()).collect()
 }
 
 /// Whether the language itself wrote a stack to stderr, as interpreters do, whose own functions are all there
@@ -121,7 +136,7 @@ impl Fnv {
 mod tests {
     use super::*;
     use crate::bytes::{Bytes, Tail};
-    use crate::report::{Frame, Problem, TrapInfo};
+    use crate::report::{Problem, TrapInfo};
     use crate::verdict::TrapCode;
 
     fn print(verdict: &Verdict, failure: &FailureReport) -> String {
@@ -161,6 +176,20 @@ mod tests {
         let print = |message: &str| of_trap(&["abort", "wasmq:task/handler@0.1.0#handle"], message, "");
         assert_eq!(print("no shelf 3"), print("no shelf 14"));
         assert_ne!(print("no shelf 3"), print("no book"));
+    }
+
+    #[test]
+    fn traps_in_different_functions_of_code_without_names_are_told_apart() {
+        let print = |numbers: &[u32]| {
+            let nameless = numbers.iter().map(|number| Frame { function_index: *number, ..Frame::default() });
+            let entry = Frame { function: Some("wasmq:task/handler@0.1.0#handle".to_owned()), ..Frame::default() };
+            let trap = TrapInfo::new(TrapCode::Unreachable, "unreachable", nameless.chain([entry]).collect());
+            let failure = FailureReport { trap: Some(trap), ..failure("unreachable") };
+            print(&Verdict::Trap(TrapCode::Unreachable), &failure)
+        };
+        assert_eq!(print(&[7, 40, 41]), print(&[7, 40, 41]));
+        assert_ne!(print(&[7, 40, 41]), print(&[7, 43, 41]));
+        assert_eq!(print(&[7, 40, 40, 40, 41]), print(&[7, 40, 40, 41]), "a recursion of another depth");
     }
 
     #[test]

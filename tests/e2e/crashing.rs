@@ -41,6 +41,13 @@ fn workers_of_a_killed_server_exit_and_the_next_server_finishes_everything() {
     ids.retain(|id| left.contains(id));
     assert_eq!(ids, left);
     assert!(left.len() >= 4, "what waited is there: {left:?}");
+    let orphaned = world.live().iter().filter(|live| live["phase"] == "orphaned").count();
+    let counts = world.status()["live"].clone();
+    assert_eq!(
+        (&counts["orphaned"], &counts["ready"]),
+        (&orphaned.into(), &(left.len() - orphaned).into()),
+        "{counts}"
+    );
     let next = world.serve(&["--workers", "1"]);
     world.until_done();
     assert!(world.dead().is_empty());

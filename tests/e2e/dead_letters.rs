@@ -20,7 +20,42 @@ fn the_list_has_the_latest_first_and_says_when_there_are_more() {
     assert_eq!(two.text().lines().count(), 3, "a heading and two rows: {}", two.text());
     assert!(two.stderr.contains("2 of 3"), "{}", two.stderr);
     assert_eq!(world.run(&["dlq", "list", "--task", "job", "--json"]).ok().lines().len(), 3);
+    deploy_as(&world, "other", "echo", &[]);
     assert!(world.run(&["dlq", "list", "--task", "other", "--json"]).ok().lines().is_empty());
+}
+
+#[test]
+fn a_task_or_group_that_does_not_exist_is_not_taken_for_an_empty_one() {
+    let (world, _) = world_of_dead(1);
+    let group = world.run(&["dlq", "groups", "--json"]).ok().lines()[0]["group"].as_str().unwrap().to_owned();
+    let other: String = group.chars().rev().collect();
+    for command in [&["list"][..], &["dlq", "list"], &["dlq", "retry"], &["dlq", "delete"]] {
+        world.run(&[command, &["--task", "jov"]].concat()).fails(3, "did you mean job");
+    }
+    for command in ["list", "retry", "delete"] {
+        let ran = world.run(&["dlq", command, "--group", &other]).fails(3, &other);
+        assert!(ran.stderr.contains("wasmq dlq groups"), "{}", ran.stderr);
+    }
+    world.run(&["dlq", "retry", "--group", &group]).ok();
+    world.run(&["dlq", "retry", "--group", &group]).fails(3, &group);
+}
+
+#[test]
+fn the_server_s_log_tells_what_died_and_where_to_look() {
+    let world = World::new();
+    deploy_as(&world, "job", "permanent", &[]);
+    let ids = enqueue_batch(&world, "job", &["a".to_owned(), "b".to_owned()]);
+    let server = world.serve(&["--workers", "1"]);
+    until("they are dead", || dead_count(&world) == 2);
+    let group = world.dead()[0]["group"].as_str().unwrap().to_owned();
+    until("it is told", || server.log().contains("dead tasks"));
+    let log = server.log();
+    let told = log.lines().find(|line| line.contains("dead tasks")).unwrap();
+    for part in ["job", "v1", "error.permanent", &group] {
+        assert!(told.contains(part), "{part} is missing in {told}");
+    }
+    assert!(ids.iter().any(|id| told.contains(id)), "{told}");
+    server.stop();
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn a_follow_up_is_enqueued_once_with_its_payload_and_completes() {
     world.deploy("echo", &[]);
     let server = world.serve(&["--workers", "1"]);
     let (end, code) = world.wait_for(&["follow-up", "echo\nhello"]);
-    assert_eq!((code, &end["attempts"]), (0, &json!(1)), "{end}");
+    assert_eq!((code, &end["attempts"], &end["follow_ups"]), (0, &json!(1), &json!(1)), "{end}");
     assert_ne!(end["output"]["text"], end["id"], "the follow-up has an id of its own");
     let completed = || {
         let status = world.status();

@@ -85,6 +85,28 @@ fn run_in_json_has_the_verdict_and_the_output_in_a_form_for_any_bytes() {
     assert_eq!(done["output"]["text"], "text");
 }
 
+#[test]
+fn run_shows_what_a_typed_task_wrote_to_stdout_beside_its_output() {
+    let world = World::new();
+    let done = world.run(&["run", &guest("chatty"), "--payload", "9", "--json"]).ok().json();
+    assert_eq!((&done["output"]["text"], &done["said"]["stdout"]["total_bytes"]), (&"ok".into(), &106.into()));
+    let ran = world.run(&["run", &guest("chatty"), "--payload", "9"]).ok();
+    assert!(ran.text() == "ok" && ran.stderr.contains("STDOUT"), "{}", ran.stderr);
+    let command = world.run(&["run", &guest("command-echo"), "--payload", "x"]).ok();
+    assert!(!command.stderr.contains("STDOUT"), "it is the output: {}", command.stderr);
+}
+
+#[test]
+fn run_says_that_follow_ups_go_nowhere() {
+    let world = World::new();
+    let ran = world.run(&["run", &guest("follow-up"), "--payload", "mail\nhello"]).ok();
+    assert!(ran.stderr.contains("1 follow-up for mail not enqueued: `wasmq run` has no queue"), "{}", ran.stderr);
+    let done = world.run(&["run", &guest("follow-up"), "--payload", "mail\nhello", "--json"]).ok().json();
+    let follow_up = &done["follow_ups"][0];
+    assert_eq!((&follow_up["task"], &follow_up["payload"]["text"]), (&"mail".into(), &"hello".into()));
+    assert_eq!(follow_up["id"], done["output"]["text"]);
+}
+
 /// Runs a guest that fails, both ways, and returns what it said on stderr.
 #[track_caller]
 fn failing(arguments: &[&str], code: i32, verdict: &str) -> String {

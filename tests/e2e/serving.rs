@@ -182,6 +182,9 @@ fn nothing_new_is_started_while_a_server_drains() {
     let waiting = world.enqueue(&["slow", "20000"]);
     server.signal("TERM");
     until("it drains", || server.log().contains("draining"));
+    let figures = &world.status()["servers"][0];
+    assert_eq!((figures["pid"].as_u64(), &figures["draining"]), (Some(server.pid().into()), &true.into()));
+    assert!(world.run(&["status"]).ok().text().contains("it stops"));
     let during = world.enqueue(&["slow", "20000"]);
     assert_eq!(server.ended(), 0, "{}", server.log());
     let mut ids: Vec<String> = world.live().iter().map(|live| live["id"].as_str().unwrap().to_owned()).collect();

@@ -226,6 +226,9 @@ pub struct AttemptReport {
 /// What a completed attempt said besides its output.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Said {
+    /// The end of stdout, unless that is the output.
+    #[serde(default)]
+    pub stdout: Tail,
     /// The end of stderr.
     #[serde(default)]
     pub stderr: Tail,

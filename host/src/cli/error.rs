@@ -249,6 +249,7 @@ const fn queue_code(error: &QueueError) -> (&'static str, Exit) {
     match error {
         QueueError::Unresolved(error) => unresolved_code(error),
         QueueError::UnknownId(_) => ("unknown-id", Exit::NotFound),
+        QueueError::UnknownGroup(_) => ("unknown-group", Exit::NotFound),
         QueueError::AmbiguousId { .. } => ("ambiguous-id", Exit::Ambiguous),
         QueueError::AlreadyRetried { .. } => ("already-retried", Exit::Conflict),
         QueueError::AlreadyDeleted { .. } => ("already-deleted", Exit::Conflict),
@@ -333,6 +334,9 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         }
         QueueError::UnknownId(_) => {
             "what is done is not kept; `wasmq list` and `wasmq dlq list` show what is".to_owned()
+        }
+        QueueError::UnknownGroup(_) => {
+            "what was retried or deleted is in none; `wasmq dlq groups` shows those there are".to_owned()
         }
         QueueError::AmbiguousId { ids, total, .. } => {
             let shown: Vec<String> = ids.iter().map(ToString::to_string).collect();

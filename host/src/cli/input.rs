@@ -125,7 +125,7 @@ fn read_file(doing: &'static str, path: &Path, limit: u64) -> Result<Option<Vec<
     Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= limit))
 }
 
-/// The lines of a batch, without their line breaks, each at most `limit` bytes.
+/// The lines of a batch, without their line breaks of either kind, each at most `limit` bytes.
 pub struct Lines<'a> {
     reader: BufReader<Box<dyn Read + 'a>>,
     name: String,
@@ -158,6 +158,7 @@ impl<'a> Lines<'a> {
         self.number += 1;
         if line.last() == Some(&b'\n') {
             line.pop();
+            line.pop_if(|last| *last == b'\r');
         }
         if line.len() as u64 > self.limit {
             let name = format!("line {} of {}", self.number, self.name);
@@ -208,22 +209,25 @@ mod tests {
 
     #[test]
     fn a_batch_has_a_payload_a_line_byte_for_byte() {
-        let (_file, source) = file(b"a\r\n\n\xff\0\nlast");
-        let mut lines = Lines::open(&source, 4).unwrap();
+        let (_file, source) = file(b"a\r\n\n\xff\0\n\r\r\nb\rc\nlast\r");
+        let mut lines = Lines::open(&source, 5).unwrap();
         let mut all = Vec::new();
         while let Some(line) = lines.next_line().unwrap() {
             all.push(line);
         }
-        assert_eq!(all, [&b"a\r"[..], b"", b"\xff\0", b"last"]);
+        assert_eq!(all, [&b"a"[..], b"", b"\xff\0", b"\r", b"b\rc", b"last\r"], "line breaks are not in it");
     }
 
     #[test]
     fn a_line_at_the_limit_is_read_and_a_longer_one_is_refused_by_its_number() {
-        let (_file, source) = file(b"1234\n12345\n");
-        let mut lines = Lines::open(&source, 4).unwrap();
-        assert_eq!(lines.next_line().unwrap().unwrap(), b"1234");
-        let error = lines.next_line().unwrap_err().to_string();
-        assert!(error.starts_with("line 2 of "), "{error}");
+        for longer in ["12345\n", "12345\r\n", "1234\r", "1234\rx"] {
+            let (_file, source) = file(format!("1234\n1234\r\n{longer}").as_bytes());
+            let mut lines = Lines::open(&source, 4).unwrap();
+            assert_eq!(lines.next_line().unwrap().unwrap(), b"1234");
+            assert_eq!(lines.next_line().unwrap().unwrap(), b"1234");
+            let error = lines.next_line().unwrap_err().to_string();
+            assert!(error.starts_with("line 3 of "), "{error}");
+        }
     }
 
     #[test]

@@ -132,6 +132,7 @@ pub fn ran(out: &mut Output, round: &Round, completion: &Completion, dlq: DlqCom
             "dead": completion.dead,
             "failure": completion.failure,
             "said": completion.said,
+            "follow_ups": completion.follow_ups,
             "output": Bytes(completion.output.clone()),
         });
         return out.json(&round.to_json("ran", more)).and_then(|()| out.flush());
@@ -144,12 +145,16 @@ pub fn ran(out: &mut Output, round: &Round, completion: &Completion, dlq: DlqCom
         let mut sheet = out.notes_sheet();
         sheet.sentence(Tone::Good, &format!("{} {used}", completion.verdict));
         if let Some(said) = &completion.said {
-            failure::said(&mut sheet, &said.stderr, &said.log);
+            failure::said(&mut sheet, &said.stdout, &said.stderr, &said.log);
         }
         out.note_page(sheet);
     } else {
         let rest = Some(if completion.dead && dlq.is_some() { "`wasmq dlq show --full`" } else { "--json" });
         failure::note(out, &completion.verdict, &used, completion.failure.as_deref(), rest);
+    }
+    if completion.follow_ups > 0 {
+        let what = time::count(completion.follow_ups, "follow-up", "follow-ups");
+        faint(out, &format!("{what} of it went into the queue; only a server runs them"));
     }
     if let Some(command) = dlq.filter(|_| completion.dead) {
         out.next_step("the dead tasks of all rounds", command);

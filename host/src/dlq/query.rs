@@ -116,7 +116,7 @@ impl Log {
         counts
     }
 
-    /// The groups, the largest first.
+    /// The groups, the largest first, and of equal ones that which failed last.
     pub(super) fn groups(&self) -> Result<Vec<Group>, DlqError> {
         let mut groups = BTreeMap::new();
         for slot in self.index.slots.live() {
@@ -148,7 +148,7 @@ impl Log {
         for group in &mut groups {
             group.summary = self.summary(&group.samples)?;
         }
-        groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+        groups.sort_by_key(|group| std::cmp::Reverse((group.count, group.last)));
         Ok(groups)
     }
 

@@ -71,6 +71,9 @@ pub struct Counts {
     pub awaiting_deploy: u64,
     /// Given up, waiting for the dead letter queue.
     pub exhausted: u64,
+    /// Running when their worker died, and not taken over yet. A worker knows of none.
+    #[serde(default)]
+    pub orphaned: u64,
     /// Of the ready: those that ran when a worker died, and run alone.
     pub suspects: u64,
     /// Of the running: such a one, beside which nothing else runs in its worker.

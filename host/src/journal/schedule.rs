@@ -347,6 +347,7 @@ impl Schedule {
             running: self.running,
             awaiting_deploy: self.parked.values().map(Vec::len).sum::<usize>() as u64,
             exhausted: self.exhausted.len() as u64,
+            orphaned: 0,
             suspects: self.suspects.len() as u64,
             alone: u64::from(self.solo),
         }

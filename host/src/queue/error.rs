@@ -83,6 +83,9 @@ pub enum QueueError {
     /// No such invocation, live or dead.
     #[error("{0} is neither live nor in the dead letter queue")]
     UnknownId(String),
+    /// No dead task has this fingerprint, or none has it any more.
+    #[error("no dead task is in the group {0}")]
+    UnknownGroup(String),
     /// More than one invocation begins like that.
     #[error("\"{prefix}\" is the beginning of {total} ids")]
     AmbiguousId {

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wasmq_core::state::{Entry, Phase, Suspicion};
-use wasmq_core::{Attempt, DeadTask, Digest, Invocation, InvocationId, TaskName, Timestamp};
+use wasmq_core::{Attempt, DeadTask, InvocationId, TaskName, Timestamp};
 
 use super::client::Client;
+use super::phase::{Judge, LivePhase};
 use super::{Inner, Queue, QueueError};
 use crate::causes::error_chain;
-use crate::clock;
 use crate::journal::{self, Counts, LiveEntry, Snapshot};
 use crate::store::StoreKind;
 use crate::supervisor::ServerFigures;
@@ -22,41 +22,6 @@ pub struct LiveFilter {
     pub task: Option<TaskName>,
     /// At most so many; the oldest first.
     pub limit: Option<usize>,
-}
-
-/// Where a live invocation stands, for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LivePhase {
-    /// Due, waiting for a free place or for a server.
-    Ready,
-    /// Not due yet.
-    Delayed,
-    /// Due, but no version of its task can run it.
-    AwaitingDeploy,
-    /// An attempt is running.
-    Running {
-        /// Since when.
-        since: Timestamp,
-    },
-    /// Its worker died; it will be adopted.
-    Orphaned,
-    /// Given up; the dead letter queue has not taken it yet.
-    Exhausted,
-}
-
-impl LivePhase {
-    /// One word or two.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Delayed => "delayed",
-            Self::AwaitingDeploy => "awaiting-deploy",
-            Self::Running { .. } => "running",
-            Self::Orphaned => "orphaned",
-            Self::Exhausted => "exhausted",
-        }
-    }
 }
 
 /// A live invocation.
@@ -141,12 +106,12 @@ impl Queue {
             return Ok(status);
         }
         let snapshot = inner.snapshot()?;
-        let (now, broken) = (clock::now(), broken_in(&status.servers));
-        status.problems.extend(broken.iter().map(|(digest, reason)| {
+        let mut judge = Judge::new(inner, &status.servers);
+        status.problems.extend(judge.broken().iter().map(|(digest, reason)| {
             format!("component {digest} cannot be used, and what needs it waits for a deploy: {reason}")
         }));
         for live in snapshot.entries.values() {
-            let phase = inner.phase(live, now, &broken);
+            let phase = judge.phase(live);
             count(&mut status.counts, &phase, &live.entry);
             count(status.by_task.entry(live.entry.invocation.task.clone()).or_default(), &phase, &live.entry);
         }
@@ -193,13 +158,12 @@ impl Queue {
             return Err(QueueError::NothingKept);
         }
         let snapshot = inner.snapshot()?;
-        let now = clock::now();
         let wanted = |live: &&LiveEntry| filter.task.as_ref().is_none_or(|task| live.entry.invocation.task == *task);
         let mut found: Vec<&LiveEntry> = snapshot.entries.values().filter(wanted).collect();
         found.sort_unstable_by_key(|live| live.entry.invocation.id);
         found.truncate(filter.limit.unwrap_or(usize::MAX));
-        let broken = inner.broken();
-        Ok(found.into_iter().map(|live| inner.live(live, now, &broken)).collect())
+        let mut judge = inner.judge();
+        Ok(found.into_iter().map(|live| inner.live(live, &mut judge)).collect())
     }
 
     /// What an id, or an unambiguous beginning of one, stands for.
@@ -214,7 +178,7 @@ impl Queue {
         }
         let id = inner.find_id(id)?;
         if let Some(live) = inner.snapshot()?.entries.get(&id) {
-            return Ok(Shown::Live(Box::new(inner.live(live, clock::now(), &inner.broken()))));
+            return Ok(Shown::Live(Box::new(inner.live(live, &mut inner.judge()))));
         }
         match inner.dlq.get(id)? {
             Some(dead) => Ok(Shown::Dead(Box::new(inner.explain_dead(dead)))),
@@ -324,61 +288,39 @@ impl Inner {
         }
     }
 
-    /// Components that the workers of running servers cannot use, and why.
-    fn broken(&self) -> Broken {
-        self.ask_servers().map(|(servers, _)| broken_in(&servers)).unwrap_or_default()
+    fn judge(&self) -> Judge<'_> {
+        Judge::new(self, &self.ask_servers().map(|(servers, _)| servers).unwrap_or_default())
     }
 
-    fn phase(&self, live: &LiveEntry, now: Timestamp, broken: &Broken) -> LivePhase {
-        let invocation = &live.entry.invocation;
-        match &live.entry.phase {
-            Phase::Exhausted(_) => LivePhase::Exhausted,
-            Phase::Running(started) if live.owned => LivePhase::Running { since: started.at },
-            Phase::Running(_) => LivePhase::Orphaned,
-            Phase::Queued { .. } if !live.entry.is_due(now) => LivePhase::Delayed,
-            Phase::Queued { .. } if self.can_run(invocation, broken) => LivePhase::Ready,
-            Phase::Queued { .. } => LivePhase::AwaitingDeploy,
-        }
-    }
-
-    /// Whether there is a version for an invocation and the file of its component. A registry that
-    /// cannot be read is a problem of its own and says nothing about the invocation.
-    fn can_run(&self, invocation: &Invocation, broken: &Broken) -> bool {
-        let Ok(tasks) = self.registry.tasks() else { return true };
-        let resolved = tasks.resolve(&invocation.task, &invocation.pin);
-        resolved.is_ok_and(|resolved| {
-            let file = self.registry.component_path(&resolved.digest);
-            !broken.contains_key(&resolved.digest) && !matches!(self.disk.stat(&file), Ok(None))
-        })
-    }
-
-    fn live(&self, live: &LiveEntry, now: Timestamp, broken: &Broken) -> Live {
+    fn live(&self, live: &LiveEntry, judge: &mut Judge<'_>) -> Live {
         let entry = &live.entry;
         let invocation = &entry.invocation;
-        let resolved =
-            self.registry.tasks().ok().and_then(|tasks| tasks.resolve(&invocation.task, &invocation.pin).ok());
+        let of_task = judge.resolve(invocation).map(|resolved| resolved.settings.max_attempts);
         Live {
             id: invocation.id,
             task: invocation.task.clone(),
-            phase: self.phase(live, now, broken),
-            due_at: entry.due_at(now),
+            phase: judge.phase(live),
+            due_at: entry.due_at(judge.now),
             enqueued_at: invocation.enqueued_at,
             attempts: entry.attempts,
-            max_attempts: invocation
-                .max_attempts
-                .map(|own| own.get())
-                .or_else(|| resolved.map(|resolved| resolved.settings.max_attempts)),
+            max_attempts: invocation.max_attempts.map(|own| own.get()).or(of_task),
             replays: invocation.replays,
             priority: invocation.priority,
             history: entry.history.clone(),
             metadata: invocation.metadata.clone(),
-            payload_bytes: match &entry.payload {
-                journal::Payload::Inline(bytes) => Some(bytes.len() as u64),
-                journal::Payload::InLog(..) => journal::read_payload(self.disk.as_ref(), &self.layout.journal(), live)
-                    .ok()
-                    .map(|bytes| bytes.len() as u64),
-            },
+            payload_bytes: self.payload_bytes(live),
             suspect_since: suspect_since(entry),
+        }
+    }
+
+    /// The size of a payload, where it can be read.
+    fn payload_bytes(&self, live: &LiveEntry) -> Option<u64> {
+        match &live.entry.payload {
+            journal::Payload::Inline(bytes) => Some(bytes.len() as u64),
+            journal::Payload::InLog(..) => {
+                let payload = journal::read_payload(self.disk.as_ref(), &self.layout.journal(), live);
+                payload.ok().map(|bytes| bytes.len() as u64)
+            }
         }
     }
 }
@@ -387,15 +329,6 @@ impl Inner {
 fn suspect_since<P>(entry: &Entry<P>) -> Option<u32> {
     let is_suspect = entry.suspicion != Suspicion::None && matches!(entry.phase, Phase::Queued { .. });
     is_suspect.then_some(entry.attempts)
-}
-
-/// Why components cannot be used.
-type Broken = BTreeMap<Digest, String>;
-
-fn broken_in(servers: &[ServerFigures]) -> Broken {
-    let workers = servers.iter().flat_map(|server| &server.workers);
-    let broken = workers.filter(|worker| worker.alive).flat_map(|worker| &worker.figures.broken);
-    broken.map(|component| (component.digest, component.reason.clone())).collect()
 }
 
 /// Logs that workers cannot take over, as problems, each once however many workers tell of it.
@@ -410,7 +343,8 @@ fn count<P>(counts: &mut Counts, phase: &LivePhase, entry: &Entry<P>) {
     counts.alone += u64::from(runs_alone && matches!(phase, LivePhase::Running { .. }));
     counts.suspects += u64::from(*phase == LivePhase::Ready && suspect_since(entry).is_some());
     let field = match phase {
-        LivePhase::Ready | LivePhase::Orphaned => &mut counts.ready,
+        LivePhase::Ready => &mut counts.ready,
+        LivePhase::Orphaned => &mut counts.orphaned,
         LivePhase::Delayed => &mut counts.delayed,
         LivePhase::AwaitingDeploy => &mut counts.awaiting_deploy,
         LivePhase::Running { .. } => &mut counts.running,
@@ -425,6 +359,7 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.running += more.running;
     sum.awaiting_deploy += more.awaiting_deploy;
     sum.exhausted += more.exhausted;
+    sum.orphaned += more.orphaned;
     sum.suspects += more.suspects;
     sum.alone += more.alone;
 }

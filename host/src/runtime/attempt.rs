@@ -277,8 +277,11 @@ fn completed(output: Vec<u8>, state: &mut State, usage: Usage) -> AttemptReport 
 /// What a completed attempt said; one that was silent pays nothing for it.
 fn said(state: &mut State) -> Option<Box<Said>> {
     let log = std::mem::take(&mut state.log).into_lines();
-    let is_silent = log.is_empty() && state.stderr.is_none();
-    (!is_silent).then(|| Box::new(Said { stderr: state.stderr_tail(), log }))
+    // What a command writes to stdout is its output.
+    let stdout = state.stdout.as_ref().filter(|_| state.command.is_none());
+    let is_silent = log.is_empty() && state.stderr.is_none() && stdout.is_none();
+    let stdout = stdout.map(super::stdio::Capture::to_tail).unwrap_or_default();
+    (!is_silent).then(|| Box::new(Said { stdout, stderr: state.stderr_tail(), log }))
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -56,6 +56,9 @@ pub struct ServerFigures {
     pub pid: u32,
     /// When it started.
     pub since: Timestamp,
+    /// Whether it stops once what runs has ended.
+    #[serde(default)]
+    pub draining: bool,
     /// Its workers.
     pub workers: Vec<WorkerStatus>,
 }
@@ -373,7 +376,12 @@ impl Hub {
             silent_ms: u64::try_from(slot.heard.elapsed().as_millis()).unwrap_or(u64::MAX),
             figures: slot.figures.clone(),
         });
-        ServerFigures { pid: std::process::id(), since: self.since, workers: workers.collect() }
+        ServerFigures {
+            pid: std::process::id(),
+            since: self.since,
+            draining: self.stops > 0,
+            workers: workers.collect(),
+        }
     }
 
     fn stop(&mut self) {

@@ -80,6 +80,9 @@ pub struct Completion {
     /// What it said besides its output, when it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<Box<Said>>,
+    /// How many follow-ups it enqueued.
+    #[serde(default)]
+    pub follow_ups: u64,
     /// The output; travels beside the JSON.
     #[serde(skip)]
     pub output: Vec<u8>,

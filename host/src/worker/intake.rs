@@ -214,6 +214,7 @@ impl Keeper {
                 failure,
                 usage: None,
                 said,
+                follow_ups: 0,
                 output: Vec::new(),
             };
             self.answers.push(Frame::new(Kind::Finished, request, completion.to_body()));

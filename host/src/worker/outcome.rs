@@ -3,6 +3,8 @@
 //! Invariants: an attempt is judged once, even if its end is reported twice; if the details of a
 //! failure cannot be kept, the decision is made without them.
 
+use std::collections::BTreeMap;
+
 use wasmq_core::bytes::cap_text;
 use wasmq_core::event::{Exhausted, Outcome as End};
 use wasmq_core::report::{FailureReport, MAX_SUMMARY_BYTES};
@@ -45,6 +47,7 @@ impl Keeper {
 
     fn completed(&mut self, id: InvocationId, running: &Running, report: AttemptReport) -> Result<(), JournalError> {
         self.figures.completed += 1;
+        let follow_ups = report.follow_ups.len() as u64;
         for follow_up in report.follow_ups {
             self.enqueue_follow_up(follow_up)?;
         }
@@ -60,6 +63,7 @@ impl Keeper {
                 failure: None,
                 usage: Some(report.usage),
                 said: report.said,
+                follow_ups,
                 output: report.output,
             };
             self.answers.push(Frame::new(Kind::Finished, request, completion.to_body()));
@@ -196,6 +200,7 @@ impl Keeper {
         }
         self.figures.dlq_error = None;
         self.burial_pause = None;
+        log_deaths(&buried.tasks);
         for task in buried.tasks {
             self.figures.dead += 1;
             if self.still_holds(&task) {
@@ -212,6 +217,7 @@ impl Keeper {
                     failure: Some(Box::new(task.failure)),
                     usage: Some(task.usage),
                     said: None,
+                    follow_ups: 0,
                     output: Vec::new(),
                 };
                 self.answers.push(Frame::new(Kind::Finished, request, completion.to_body()));
@@ -226,6 +232,18 @@ impl Keeper {
         let is_given_up =
             self.live.get(&task.id).is_some_and(|held| matches!(held.phase, wasmq_core::state::Phase::Exhausted(_)));
         is_given_up && self.is_current(&task.id, task.replays)
+    }
+}
+
+/// Tells the log of a batch of dead tasks, those that failed alike in one record, with the latest of them.
+fn log_deaths(tasks: &[DeadTask]) {
+    let mut groups: BTreeMap<&str, (u64, &DeadTask)> = BTreeMap::new();
+    for task in tasks {
+        let group = groups.entry(&task.fingerprint).or_insert((0, task));
+        *group = (group.0 + 1, task);
+    }
+    for (group, (count, DeadTask { id, task, version, verdict, .. })) in groups {
+        tracing::warn!(%task, %version, %verdict, count, %id, group, "dead tasks; `wasmq dlq show ID` tells all of one");
     }
 }
 

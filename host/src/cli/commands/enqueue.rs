@@ -48,8 +48,8 @@ pub struct Args {
     /// The payload: a text, @FILE, or - for stdin. [default: no bytes]
     #[arg(value_name = "TEXT|@FILE|-", allow_hyphen_values = true)]
     pub payload: Option<OsString>,
-    /// Enqueue one invocation for every line of a file, or of stdin with -. The line break is not
-    /// part of the payload.
+    /// Enqueue one invocation for every line of a file, or of stdin with -. The line break, LF or CRLF, is
+    /// not part of the payload.
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["payload", "wait"])]
     pub batch: Option<PathBuf>,
     /// Start no earlier than after this time, from 0s to 3650d, such as 30s, 5m or 1h30m.
@@ -236,6 +236,7 @@ fn finished(completion: &Completion, context: &mut Context) -> Result<Exit, CliE
             "dead": completion.dead,
             "failure": completion.failure,
             "said": completion.said,
+            "follow_ups": completion.follow_ups,
             "output": Bytes(completion.output.clone()),
         }))?;
         return Ok(exit);

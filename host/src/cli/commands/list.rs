@@ -36,12 +36,17 @@ pub struct Args {
 /// Lists them, the oldest first.
 ///
 /// # Errors
-/// When the store cannot be read, or is `none`.
+/// When there is no such task, or the store cannot be read or is `none`.
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     // One more than asked for tells whether there are more.
     let limit = args.limit.unwrap_or(if context.out.is_json() { usize::MAX } else { LISTED });
     let filter = LiveFilter { task: args.task.clone(), limit: Some(limit.saturating_add(1)) };
-    let mut found = context.queue()?.list(&filter)?;
+    let queue = context.queue()?;
+    let mut found = queue.list(&filter)?;
+    if let (Some(task), true) = (&args.task, found.is_empty()) {
+        // A slip of the pen is told from a task with nothing to do.
+        queue.task(task)?;
+    }
     let more = found.len() > limit;
     found.truncate(limit);
     if context.out.is_json() {

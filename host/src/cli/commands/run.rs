@@ -8,14 +8,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wasmq_core::report::AttemptReport;
 use wasmq_core::settings::RawSettings;
-use wasmq_core::{Bytes, TaskName, Verdict};
+use wasmq_core::{Bytes, FollowUp, TaskName, Verdict};
 
 use super::deploy::LimitArgs;
 use crate::cli::context::{Context, Flags};
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::input::{Source, read_component, read_payload};
-use crate::cli::output::time;
+use crate::cli::output::{Output, time};
 use crate::cli::render::failure;
 use crate::cli::values;
 use crate::queue::{OnceRequest, Repeated, run_once, run_repeatedly};
@@ -128,6 +128,22 @@ fn in_json(repeated: &Repeated) -> Value {
     })
 }
 
+fn follow_up_json(follow_up: &FollowUp) -> Value {
+    let FollowUp { id, task, payload, delay, metadata } = follow_up;
+    json!({ "id": id, "task": task, "delay_ms": delay.0, "metadata": metadata, "payload": Bytes(payload.clone()) })
+}
+
+/// Says what a queue would have done further.
+fn note_follow_ups(follow_ups: &[FollowUp], out: &mut Output) {
+    let mut tasks: Vec<&str> = follow_ups.iter().map(|follow_up| follow_up.task.as_str()).collect();
+    tasks.sort_unstable();
+    tasks.dedup();
+    if !tasks.is_empty() {
+        let what = time::count(follow_ups.len() as u64, "follow-up", "follow-ups");
+        out.note(format_args!("{what} for {} not enqueued: `wasmq run` has no queue", tasks.join(", ")));
+    }
+}
+
 fn in_words(repeated: &Repeated, wanted: NonZeroU32) -> String {
     let Repeated { count, first, median, p99, max } = repeated;
     let of = if *count < wanted.get() { format!(" of {wanted}") } else { String::new() };
@@ -148,6 +164,7 @@ fn show(
             "failure": report.failure,
             "usage": report.usage,
             "said": report.said,
+            "follow_ups": report.follow_ups.iter().map(follow_up_json).collect::<Vec<_>>(),
             "output": Bytes(report.output.clone()),
         });
         if let (Some(repeated), Some(fields)) = (repeated, shown.as_object_mut()) {
@@ -163,6 +180,7 @@ fn show(
     if report.verdict == Verdict::Completed {
         failure::note_said(out, report.said.as_deref(), rest);
         out.note(format_args!("{} {used}", report.verdict));
+        note_follow_ups(&report.follow_ups, out);
     } else {
         failure::note(out, &report.verdict, &used, report.failure.as_deref(), rest);
     }

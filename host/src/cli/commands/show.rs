@@ -47,13 +47,15 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
 /// Shows a dead task, with `full` without leaving anything out.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// When stdout cannot be written, or the data directory cannot be used.
 pub fn show_dead(dead: &DeadTask, full: bool, context: &mut Context) -> Result<(), CliError> {
     if context.out.is_json() {
         return context.out.json(&object("state", &"dead", dead));
     }
     let mut sheet = context.out.sheet().with_rest((!full).then_some("--full"));
-    dead_task::show(&mut sheet, dead, clock::now(), &context.program());
+    let task = context.queue()?.task(&dead.task);
+    let has_original = task.is_ok_and(|task| task.versions.iter().any(|version| version.digest == dead.component));
+    dead_task::show(&mut sheet, dead, clock::now(), &context.program(), has_original);
     context.out.page(sheet)
 }
 

@@ -47,13 +47,14 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
 }
 
 fn counts_json(counts: &LiveCounts) -> Value {
-    let LiveCounts { ready, delayed, running, awaiting_deploy, exhausted, suspects, alone } = counts;
+    let LiveCounts { ready, delayed, running, awaiting_deploy, exhausted, orphaned, suspects, alone } = counts;
     json!({
         "ready": ready,
         "delayed": delayed,
         "running": running,
         "awaiting_deploy": awaiting_deploy,
         "exhausted": exhausted,
+        "orphaned": orphaned,
         "suspects": suspects,
         "alone": alone,
     })
@@ -79,7 +80,7 @@ fn as_json(status: &Status) -> Value {
                 })
             })
             .collect();
-        json!({ "pid": server.pid, "started_at": server.since, "workers": workers })
+        json!({ "pid": server.pid, "started_at": server.since, "draining": server.draining, "workers": workers })
     };
     let by_task: serde_json::Map<String, Value> =
         status.by_task.iter().map(|(task, counts)| (task.to_string(), counts_json(counts))).collect();
@@ -103,6 +104,13 @@ fn totals(status: &Status, store: StoreKind) -> Vec<(&'static str, String, Tone)
         ("awaiting a deploy", counts.awaiting_deploy.to_string(), attention(counts.awaiting_deploy)),
         ("given up, not in the dead letter queue yet", counts.exhausted.to_string(), attention(counts.exhausted)),
     ];
+    if counts.orphaned > 0 {
+        facts.push((
+            "orphaned by a worker that died, until another takes over",
+            counts.orphaned.to_string(),
+            Tone::Warn,
+        ));
+    }
     let suspects = counts.suspects + counts.alone;
     if suspects > 0 {
         facts.push(("suspects of a crash, which run alone", suspects.to_string(), Tone::Warn));
@@ -138,7 +146,11 @@ fn tasks(sheet: &mut Sheet, status: &Status) {
 fn servers(sheet: &mut Sheet, status: &Status) {
     let now = clock::now();
     for server in &status.servers {
-        sheet.heading("SERVER", &format!("process {}, started {}", server.pid, time::relative(server.since, now)));
+        let started = time::relative(server.since, now);
+        sheet.heading("SERVER", &format!("process {}, started {started}", server.pid));
+        if server.draining {
+            sheet.sentence(Tone::Warn, "it stops: it takes nothing new and waits for what runs");
+        }
         let mut table = Table::new(&[
             "",
             ">WORKER",

@@ -1,10 +1,16 @@
 //! Aligned columns without borders.
 //!
 //! Invariants: only the last column may be long; it is cut to the width of a terminal and never cut
-//! when there is none, or when the table says so. Every cell is made safe when it is made.
+//! when there is none, or when the table says so. Columns that a narrow terminal has no room for go on below,
+//! each row on as many lines. Every cell is made safe when it is made.
 
 use super::paint::{Paint, Tone};
 use super::safe::safe;
+
+/// How far the lines are indented on which a row goes on.
+const INDENT: usize = 4;
+/// The last column is worth reading from so many columns of the terminal on.
+const READABLE: usize = 40;
 
 /// One cell.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +67,9 @@ impl Table {
             self.titles.iter().map(|title| Cell::new(title.trim_start_matches('>'), Tone::Faint)).collect();
         let head = titles.iter().any(|title| !title.text.is_empty()).then_some(&titles);
         let widths: Vec<usize> = (0..self.titles.len()).map(|at| self.width_of(at)).collect();
-        head.into_iter().chain(&self.rows).map(|row| self.line(row, &widths, paint, terminal)).collect()
+        let breaks = terminal.map(|terminal| breaks(&widths, terminal)).unwrap_or_default();
+        let rows = head.into_iter().chain(&self.rows);
+        rows.flat_map(|row| self.row_lines(row, &widths, &breaks, paint, terminal)).collect()
     }
 
     fn width_of(&self, at: usize) -> usize {
@@ -70,16 +78,29 @@ impl Table {
         cells.fold(title, usize::max)
     }
 
-    fn line(&self, row: &[Cell], widths: &[usize], paint: Paint, terminal: Option<usize>) -> String {
-        let mut line = String::new();
+    /// A row, begun anew before each of the columns in `breaks`.
+    fn row_lines(
+        &self,
+        row: &[Cell],
+        widths: &[usize],
+        breaks: &[usize],
+        paint: Paint,
+        terminal: Option<usize>,
+    ) -> Vec<String> {
+        let mut lines = vec![String::new()];
         let mut used = 0;
         for (at, (cell, column)) in row.iter().zip(widths).enumerate() {
+            if breaks.contains(&at) {
+                lines.push(" ".repeat(INDENT));
+                used = INDENT;
+            }
             let last = at + 1 == row.len();
             let right = self.titles.get(at).is_some_and(|title| title.starts_with('>'));
             let room = terminal.map_or(usize::MAX, |terminal| terminal.saturating_sub(used).max(16));
             let text = if last { cut(&cell.text, room) } else { cell.text.clone() };
             let blanks = " ".repeat(column.saturating_sub(width(&text)));
             let painted = paint.apply(cell.tone, &text);
+            let Some(line) = lines.last_mut() else { break };
             match (right, last) {
                 (true, _) => line.extend([blanks.as_str(), &painted]),
                 (false, true) => line.push_str(&painted),
@@ -90,9 +111,26 @@ impl Table {
             }
             used += column + 2;
         }
-        line.truncate(line.trim_end().len());
-        line
+        lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+        lines
     }
+}
+
+/// The columns that a line of a terminal has no room for and that begin a new one. The last column is content
+/// with room to be read.
+fn breaks(widths: &[usize], terminal: usize) -> Vec<usize> {
+    let (mut breaks, mut used) = (Vec::new(), 0);
+    for (at, width) in widths.iter().enumerate() {
+        let last = at + 1 == widths.len();
+        let needed = if last { (*width).min(READABLE) } else { *width };
+        let begun = breaks.last().copied().unwrap_or(0);
+        if used + needed > terminal && at > begun {
+            breaks.push(at);
+            used = INDENT;
+        }
+        used += width + 2;
+    }
+    breaks
 }
 
 /// Shortens a text to a number of columns, with an ellipsis.
@@ -150,9 +188,36 @@ mod tests {
 
     #[test]
     fn only_the_last_column_is_cut_to_the_terminal() {
-        let lines = table().lines(Paint::off(), Some(31));
-        assert_eq!(lines[1], "resize     7  a long reason\\nw…");
-        assert_eq!(width(&lines[1]), 31);
+        let mut table = table();
+        table.row([Cell::plain("mail"), Cell::plain(3), Cell::plain("long ".repeat(20))]);
+        let lines = table.lines(Paint::off(), Some(54));
+        assert_eq!(lines[1], "resize     7  a long reason\\nwith a break");
+        assert_eq!(lines[3], format!("mail       3  {}long…", "long ".repeat(7)));
+        assert_eq!(table.lines(Paint::off(), Some(200))[3].len(), 14 + 99);
+    }
+
+    #[test]
+    fn what_a_narrow_terminal_has_no_room_for_goes_on_below_in_columns_of_its_own() {
+        let mut table = Table::new(&["ID", "TASK", ">SIZE", "WHY"]);
+        table.row(["0123456789", "csv-report", "7", "a reason that is longer than it may be"].map(Cell::plain));
+        table.row(["9876543210", "csv", "1200", "short"].map(Cell::plain));
+        let lines = table.lines(Paint::off(), Some(24));
+        let all = 30 + 38;
+        let wanted = [
+            "ID          TASK",
+            "    SIZE",
+            "    WHY",
+            "0123456789  csv-report",
+            "       7",
+            "    a reason that is lo…",
+            "9876543210  csv",
+            "    1200",
+            "    short",
+        ];
+        assert_eq!(lines, wanted);
+        assert_eq!(table.lines(Paint::off(), Some(all)).len(), 3, "it has room");
+        assert_eq!(table.lines(Paint::off(), Some(all - 1)).len(), 6);
+        assert_eq!(table.lines(Paint::off(), None).len(), 3);
     }
 
     #[test]

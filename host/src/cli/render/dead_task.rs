@@ -10,8 +10,9 @@ use crate::cli::output::paint::Tone;
 use crate::cli::output::table::{Cell, Table};
 use crate::cli::output::time;
 
-/// Adds the page. `wasmq` is how the reader calls the program, with the options that matter.
-pub fn show(sheet: &mut Sheet, dead: &DeadTask, now: Timestamp, wasmq: &str) {
+/// Adds the page. `wasmq` is how the reader calls the program, with the options that matter; `has_original` says
+/// that what failed can be run again.
+pub fn show(sheet: &mut Sheet, dead: &DeadTask, now: Timestamp, wasmq: &str, has_original: bool) {
     top(sheet, dead, now);
     let since = if dead.replays > 0 { " since the last replay" } else { "" };
     sheet.heading("ATTEMPTS", &format!("{} of {}{since}", dead.attempts, dead.max_attempts));
@@ -20,7 +21,7 @@ pub fn show(sheet: &mut Sheet, dead: &DeadTask, now: Timestamp, wasmq: &str) {
     limits(sheet, dead);
     payload_part(sheet, dead, wasmq);
     deaths(sheet, dead, now);
-    next(sheet, dead, wasmq);
+    next(sheet, dead, wasmq, has_original);
 }
 
 fn top(sheet: &mut Sheet, dead: &DeadTask, now: Timestamp) {
@@ -93,7 +94,7 @@ fn deaths(sheet: &mut Sheet, dead: &DeadTask, now: Timestamp) {
     sheet.table(&table);
 }
 
-fn next(sheet: &mut Sheet, dead: &DeadTask, wasmq: &str) {
+fn next(sheet: &mut Sheet, dead: &DeadTask, wasmq: &str, has_original: bool) {
     let DeadTask { id, task, fingerprint, .. } = dead;
     sheet.heading("NEXT", "");
     let repair = match dead.verdict {
@@ -106,10 +107,11 @@ fn next(sheet: &mut Sheet, dead: &DeadTask, wasmq: &str) {
         let command = format!("{wasmq} symbols add {} UNSTRIPPED.wasm", dead.component.short());
         commands.push((command, "see where it trapped"));
     }
+    commands.extend([repair, (format!("{wasmq} dlq retry {id}"), "try again with the current version")]);
+    if has_original {
+        commands.push((format!("{wasmq} dlq retry {id} --component original"), "try again with what failed"));
+    }
     commands.extend([
-        repair,
-        (format!("{wasmq} dlq retry {id}"), "try again with the current version"),
-        (format!("{wasmq} dlq retry {id} --component original"), "try again with what failed"),
         (format!("{wasmq} dlq retry --group {fingerprint}"), "try all again that failed alike"),
         (format!("{wasmq} dlq delete {id}"), "give it up for good"),
     ]);
@@ -172,7 +174,7 @@ mod tests {
     #[test]
     fn nothing_of_a_hostile_task_reaches_the_terminal_raw_and_the_page_stays_short() {
         let mut sheet = Sheet::new(Paint::off(), Some(80));
-        show(&mut sheet, &hostile(), Timestamp(0), "wasmq");
+        show(&mut sheet, &hostile(), Timestamp(0), "wasmq", true);
         let lines = sheet.into_lines();
         assert!(lines.iter().all(|line| !line.chars().any(|c| c.is_control() || c == '\u{202e}')), "{lines:#?}");
         assert!(lines.len() < 80, "{} lines", lines.len());
@@ -186,16 +188,17 @@ mod tests {
     #[test]
     fn what_to_type_next_names_the_whole_id_and_the_data_directory() {
         let mut sheet = Sheet::new(Paint::off(), None);
-        show(&mut sheet, &hostile(), Timestamp(0), "wasmq --data /var/q");
+        show(&mut sheet, &hostile(), Timestamp(0), "wasmq --data /var/q", false);
         let page = sheet.into_lines().join("\n");
         assert!(page.contains("wasmq --data /var/q dlq retry 00000000-0000-0000-0000-000000000007 "), "{page}");
+        assert!(!page.contains("original"), "what failed is not there any more:\n{page}");
     }
 
     #[test]
     fn numbers_in_a_backtrace_can_be_turned_into_names_by_a_command_that_is_shown() {
         let page = |dead: &DeadTask| {
             let mut sheet = Sheet::new(Paint::off(), None);
-            show(&mut sheet, dead, Timestamp(0), "wasmq");
+            show(&mut sheet, dead, Timestamp(0), "wasmq", true);
             sheet.into_lines().join("\n")
         };
         let mut dead = hostile();

@@ -66,20 +66,20 @@ pub fn show(sheet: &mut Sheet, failure: &FailureReport) {
         sheet.heading("BACKTRACE", &format!("trap.{}, innermost first", trap.code));
         backtrace(sheet, trap, failure);
     }
-    tail(sheet, "STDOUT", &failure.stdout);
-    said(sheet, &failure.stderr, &failure.log);
+    said(sheet, &failure.stdout, &failure.stderr, &failure.log);
 }
 
 /// Says on stderr what a completed attempt said besides its output. `rest` is as in [`note`].
 pub fn note_said(out: &mut Output, words: Option<&Said>, rest: Option<&'static str>) {
     let Some(words) = words else { return };
     let mut sheet = out.notes_sheet().with_rest(rest);
-    said(&mut sheet, &words.stderr, &words.log);
+    said(&mut sheet, &words.stdout, &words.stderr, &words.log);
     out.note_page(sheet);
 }
 
 /// Adds what a task said besides its output.
-pub fn said(sheet: &mut Sheet, stderr: &Tail, log: &[String]) {
+pub fn said(sheet: &mut Sheet, stdout: &Tail, stderr: &Tail, log: &[String]) {
+    tail(sheet, "STDOUT", stdout);
     tail(sheet, "STDERR", stderr);
     if !log.is_empty() {
         sheet.heading("LOG", "the last records of the task");

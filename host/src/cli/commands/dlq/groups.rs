@@ -17,7 +17,7 @@ use crate::queue::{DeadTasks, Group, Selection};
 /// Group dead tasks that failed alike.
 ///
 /// Alike means: same task, same verdict, same error code, and the same functions in the backtrace or
-/// the same message apart from its digits. The largest group comes first.
+/// the same message apart from its digits. The largest group comes first, of equal ones the latest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  wasmq dlq groups\n  wasmq dlq retry --group 2f1c9a7b30e4d586")]
 pub struct Args {}

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use wasmq_core::{DeadTask, TaskName, Timestamp};
 
+use super::select::refuse_unknown;
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -40,14 +41,16 @@ pub struct Args {
 /// Lists them.
 ///
 /// # Errors
-/// When the dead letter queue cannot be read, or nothing is kept.
+/// When there is no such task or group, the dead letter queue cannot be read, or nothing is kept.
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
     let selection = match (&args.task, &args.group) {
         (Some(task), _) => Selection::Task(task.clone()),
         (None, Some(group)) => Selection::Group(group.clone()),
         (None, None) => Selection::All,
     };
-    let dead = context.queue()?.dead_tasks();
+    let queue = context.queue()?;
+    refuse_unknown(&selection, &queue)?;
+    let dead = queue.dead_tasks();
     if context.out.is_json() {
         dead.each_latest(&selection, args.limit.unwrap_or(usize::MAX), |dead| context.out.json(&as_json(&dead)))?;
         return Ok(Exit::Ok);

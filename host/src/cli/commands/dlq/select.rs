@@ -34,19 +34,9 @@ impl SelectArgs {
     /// # Errors
     /// When the dead letter queue cannot be read.
     pub fn resolve(&self, queue: &Queue, several: &mut Several) -> Result<Selection, CliError> {
-        if let Some(task) = &self.task {
-            let selection = Selection::Task(task.clone());
-            if queue.dead_tasks().count(&selection)? == 0 {
-                // A slip of the pen is no success; a task without dead tasks is.
-                queue.task(task)?;
-            }
+        if let Some(selection) = several_at_once(self.task.as_ref(), self.group.as_deref(), self.all) {
+            refuse_unknown(&selection, queue)?;
             return Ok(selection);
-        }
-        if let Some(group) = &self.group {
-            return Ok(Selection::Group(group.clone()));
-        }
-        if self.all {
-            return Ok(Selection::All);
         }
         let dead = queue.dead_tasks();
         let mut ids: Vec<InvocationId> = Vec::new();
@@ -59,6 +49,28 @@ impl SelectArgs {
             }
         }
         Ok(Selection::Ids(ids))
+    }
+}
+
+/// What is chosen by something that dead tasks have in common.
+fn several_at_once(task: Option<&TaskName>, group: Option<&str>, all: bool) -> Option<Selection> {
+    let by_task = task.map(|task| Selection::Task(task.clone()));
+    let by_group = group.map(|group| Selection::Group(group.to_owned()));
+    by_task.or(by_group).or_else(|| all.then_some(Selection::All))
+}
+
+/// Refuses a task or group that does not exist: a slip of the pen is no success. A task without dead tasks is.
+///
+/// # Errors
+/// When there is no such task or group, or the store cannot be read.
+pub fn refuse_unknown(selection: &Selection, queue: &Queue) -> Result<(), QueueError> {
+    if matches!(selection, Selection::Ids(_) | Selection::All) || queue.dead_tasks().count(selection)? > 0 {
+        return Ok(());
+    }
+    match selection {
+        Selection::Task(task) => queue.task(task).map(|_| ()),
+        Selection::Group(group) => Err(QueueError::UnknownGroup(group.clone())),
+        Selection::Ids(_) | Selection::All => Ok(()),
     }
 }
 

@@ -422,3 +422,11 @@ fn a_damaged_component_is_sound_again_after_it_was_deployed_again() {
         assert_eq!(verify(&world, "deployed").0, 0);
     }
 }
+
+#[test]
+fn a_component_that_is_gone_is_a_problem_that_status_tells_of() {
+    let world = world();
+    std::fs::remove_file(file(&world, Kind::Component)).unwrap();
+    let gone = world.status()["problems"].to_string();
+    assert!(gone.contains("the component of echo v1 is gone") && gone.contains("deploy it again"), "{gone}");
+}

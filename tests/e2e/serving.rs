@@ -194,6 +194,24 @@ fn nothing_new_is_started_while_a_server_drains() {
 }
 
 #[test]
+fn how_far_a_running_task_says_it_is_can_be_looked_at_meanwhile() {
+    let world = World::new();
+    world.deploy("cancel", &["--timeout", "1h"]);
+    let server = world.serve(&["--workers", "1"]);
+    let id = world.enqueue(&["cancel", "360000"]);
+    let shown = || world.run(&["show", &id, "--json"]).ok().json()["progress"].clone();
+    until("it has said something", || shown()["done"].as_u64().is_some_and(|done| done > 1));
+    let progress = shown();
+    assert_eq!((&progress["total"], &progress["note"]), (&360_000.into(), &"working".into()), "{progress}");
+    until("it has said more", || shown()["done"].as_u64() > progress["done"].as_u64());
+    let page = world.run(&["show", &id]).ok().text();
+    assert!(page.contains(" of 360000 (0 %), working"), "{page}");
+    assert!(world.run(&["list"]).ok().text().contains("running, 0 %"));
+    world.run(&["cancel", &id]).ok();
+    server.stop();
+}
+
+#[test]
 fn a_long_backlog_in_one_log_is_worked_on_by_all_workers() {
     let world = World::new();
     world.deploy("echo", &[]);

@@ -12,6 +12,7 @@ use super::phase::{Judge, LivePhase};
 use super::{Inner, Queue, QueueError};
 use crate::causes::error_chain;
 use crate::journal::{self, Counts, LiveEntry, Snapshot};
+use crate::runtime::Progress;
 use crate::store::StoreKind;
 use crate::supervisor::ServerFigures;
 
@@ -51,6 +52,8 @@ pub struct Live {
     pub metadata: Vec<(String, String)>,
     /// The size of its payload, in bytes; absent where it is not known without reading it.
     pub payload_bytes: Option<u64>,
+    /// How far a running attempt says it has come.
+    pub progress: Option<Progress>,
     /// The attempt during which its worker died, if that was its last: it runs alone next.
     pub suspect_since: Option<u32>,
 }
@@ -110,6 +113,7 @@ impl Queue {
         status.problems.extend(judge.broken().iter().map(|(digest, reason)| {
             format!("component {digest} cannot be used, and what needs it waits for a deploy: {reason}")
         }));
+        status.problems.extend(judge.missing_components());
         for live in snapshot.entries.values() {
             let phase = judge.phase(live);
             count(&mut status.counts, &phase, &live.entry);
@@ -309,6 +313,7 @@ impl Inner {
             history: entry.history.clone(),
             metadata: invocation.metadata.clone(),
             payload_bytes: self.payload_bytes(live),
+            progress: judge.progress(live),
             suspect_since: suspect_since(entry),
         }
     }

@@ -60,7 +60,9 @@ use wasmq_wal::disk::{Disk, EntryKind, RealDisk};
 pub use crate::dlq::{Counts as DeadCounts, Group};
 pub use crate::journal::Counts as LiveCounts;
 pub use crate::registry::{Task, Unresolved, Version};
-pub use crate::runtime::{Accepted, Inspection, MAX_COMPONENT_BYTES, Need, Rejection, Shape, accept, inspect};
+pub use crate::runtime::{
+    Accepted, Inspection, MAX_COMPONENT_BYTES, Need, Progress, Rejection, Shape, Signals, accept, inspect,
+};
 pub use crate::store::{Fsync, StoreKind};
 pub use crate::supervisor::{ServerFigures, WorkerStatus};
 pub use crate::symbols::{

@@ -12,7 +12,7 @@ use wasmq_core::{AttemptReport, Settings, TaskName, Verdict};
 use super::QueueError;
 use super::deploy::no_args;
 use crate::clock::{self, Stopwatch};
-use crate::runtime::{Facts, Input, Limits, Options, Prepared, Purpose, Runtime, Shape, accept};
+use crate::runtime::{Facts, Input, Limits, Options, Prepared, Purpose, Runtime, Shape, Signals, accept};
 
 /// How long compiled code is kept.
 const CACHE_FOR: Duration = Duration::from_hours(24 * 30);
@@ -49,15 +49,15 @@ pub struct Repeated {
     pub max: Duration,
 }
 
-/// Runs a component once on a payload.
+/// Runs a component once on a payload. `signals` tells meanwhile how far it is, and can end it.
 ///
 /// # Errors
 /// When the metadata is over the limits that [`Queue::enqueue`](super::Queue::enqueue) has, or the component is
 /// refused or cannot be prepared. A task that fails is a report.
-pub fn run_once(file: &[u8], request: &OnceRequest) -> Result<AttemptReport, QueueError> {
+pub fn run_once(file: &[u8], request: &OnceRequest, signals: &Signals) -> Result<AttemptReport, QueueError> {
     let settings = request.settings.check()?;
     let ready = Ready::new(file, request, Purpose::Once)?;
-    Ok(ready.tokio.block_on(ready.runtime.run(&ready.prepared, input(request, &settings))))
+    Ok(ready.tokio.block_on(ready.runtime.run(&ready.prepared, input(request, &settings, signals))))
 }
 
 /// Runs the same attempt so many times in one process, each in a fresh instance, as a worker does
@@ -68,11 +68,12 @@ pub fn run_once(file: &[u8], request: &OnceRequest) -> Result<AttemptReport, Que
 pub fn run_repeatedly(
     file: &[u8],
     request: &OnceRequest,
+    signals: &Signals,
     count: NonZeroU32,
 ) -> Result<(AttemptReport, Repeated), QueueError> {
     let settings = request.settings.check()?;
     let ready = Ready::new(file, request, Purpose::Serve)?;
-    let input = input(request, &settings);
+    let input = input(request, &settings, signals);
     let timed = async || {
         let clock = Stopwatch::start();
         let report = ready.runtime.run(&ready.prepared, input.clone()).await;
@@ -134,7 +135,7 @@ impl Ready {
     }
 }
 
-fn input<'a>(request: &'a OnceRequest, settings: &'a Settings) -> Input<'a> {
+fn input<'a>(request: &'a OnceRequest, settings: &'a Settings, signals: &'a Signals) -> Input<'a> {
     let facts = Facts {
         id: clock::new_invocation_id(),
         task: request.task.as_str(),
@@ -149,8 +150,7 @@ fn input<'a>(request: &'a OnceRequest, settings: &'a Settings) -> Input<'a> {
         attempt: request.attempt,
         args: &settings.args,
         limits: Limits::from(settings),
-        cancel: None,
-        progress: None,
+        signals: Some(signals),
     }
 }
 
@@ -169,8 +169,9 @@ mod tests {
             cache_dir: None,
         };
         let request = request(vec![("k".repeat(20 << 10), String::new())]);
-        assert!(matches!(run_once(b"", &request), Err(QueueError::Metadata(_))));
-        assert!(matches!(run_repeatedly(b"", &request, NonZeroU32::MIN), Err(QueueError::Metadata(_))));
+        let signals = Signals::default();
+        assert!(matches!(run_once(b"", &request, &signals), Err(QueueError::Metadata(_))));
+        assert!(matches!(run_repeatedly(b"", &request, &signals, NonZeroU32::MIN), Err(QueueError::Metadata(_))));
     }
 
     #[test]

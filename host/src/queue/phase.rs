@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 
 use wasmq_core::state::Phase;
-use wasmq_core::{Digest, Invocation, Timestamp};
+use wasmq_core::{Digest, Invocation, InvocationId, TaskName, Timestamp};
 
 use super::Inner;
 use crate::clock;
 use crate::journal::LiveEntry;
-use crate::registry::{Resolved, Tasks};
+use crate::registry::{Resolved, Tasks, Version};
+use crate::runtime::Progress;
 use crate::supervisor::ServerFigures;
+use crate::worker::AttemptProgress;
 
 /// Where a live invocation stands, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,17 +68,37 @@ pub(super) struct Judge<'a> {
     broken: Broken,
     /// Whether there is a component that works, by its digest.
     usable: BTreeMap<Digest, bool>,
+    progress: BTreeMap<InvocationId, AttemptProgress>,
 }
 
 impl<'a> Judge<'a> {
     pub(super) fn new(inner: &'a Inner, servers: &[ServerFigures]) -> Self {
         let (tasks, broken) = (inner.registry.tasks().ok(), broken_in(servers));
-        Self { inner, now: clock::now(), tasks, broken, usable: BTreeMap::new() }
+        let workers = servers.iter().flat_map(|server| &server.workers).filter(|worker| worker.alive);
+        let progress =
+            workers.flat_map(|worker| &worker.figures.progress).map(|said| (said.id, said.clone())).collect();
+        Self { inner, now: clock::now(), tasks, broken, usable: BTreeMap::new(), progress }
     }
 
     /// Components that the workers of running servers cannot use, and why.
     pub(super) const fn broken(&self) -> &Broken {
         &self.broken
+    }
+
+    /// Current versions whose component is gone, a sentence each.
+    pub(super) fn missing_components(&self) -> Vec<String> {
+        let tasks = self.tasks.iter().flat_map(Tasks::iter);
+        let current = tasks.filter_map(|task| Some((&task.name, task.current_version().ok()?)));
+        let missing = current.filter(|(_, version)| self.is_missing(&version.digest));
+        let sentence = |(name, version): (&TaskName, &Version)| {
+            let path = self.inner.registry.component_path(&version.digest);
+            format!("the component of {name} {} is gone: {}; deploy it again", version.number, path.display())
+        };
+        missing.map(sentence).collect()
+    }
+
+    fn is_missing(&self, digest: &Digest) -> bool {
+        matches!(self.inner.disk.stat(&self.inner.registry.component_path(digest)), Ok(None))
     }
 
     /// The version that would run an invocation.
@@ -95,16 +117,24 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// How far the attempt has come that runs now.
+    pub(super) fn progress(&self, live: &LiveEntry) -> Option<Progress> {
+        let Phase::Running(started) = &live.entry.phase else { return None };
+        let said = self.progress.get(&live.entry.invocation.id)?;
+        (live.owned && said.attempt == started.attempt).then(|| said.progress.clone())
+    }
+
     /// Whether there is a version for an invocation and the file of its component.
     fn can_run(&mut self, invocation: &Invocation) -> bool {
         if self.tasks.is_none() {
             return true;
         }
         let Some(Resolved { digest, .. }) = self.resolve(invocation) else { return false };
-        let Self { inner, broken, usable, .. } = self;
-        *usable.entry(digest).or_insert_with(|| {
-            let file = inner.registry.component_path(&digest);
-            !broken.contains_key(&digest) && !matches!(inner.disk.stat(&file), Ok(None))
-        })
+        if let Some(known) = self.usable.get(&digest) {
+            return *known;
+        }
+        let is_usable = !self.broken.contains_key(&digest) && !self.is_missing(&digest);
+        self.usable.insert(digest, is_usable);
+        is_usable
     }
 }

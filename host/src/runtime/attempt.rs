@@ -22,7 +22,8 @@ use super::drive::{Driven, Elapsed, interrupted};
 use super::failure;
 use super::limits::MemoryLimiter;
 use super::prepare::{Prepared, Program};
-use super::state::{Cancel, Command, ProgressSink, State};
+use super::signals::Signals;
+use super::state::{Command, State};
 use super::ticker::Running;
 
 /// What an attempt may use.
@@ -72,10 +73,8 @@ pub(crate) struct Input<'a> {
     pub args: &'a [String],
     /// What it may use.
     pub limits: Limits,
-    /// A flag that the guest can ask for.
-    pub cancel: Option<&'a Cancel>,
-    /// Where its progress goes.
-    pub progress: Option<ProgressSink>,
+    /// What goes between it and whoever runs it.
+    pub signals: Option<&'a Signals>,
 }
 
 impl std::fmt::Debug for Input<'_> {
@@ -172,8 +171,7 @@ impl Runtime {
         let mut state = State::new(input.facts.id, MemoryLimiter::new(input.limits.memory_bytes));
         state.replays = input.facts.replays;
         state.attempt = input.attempt;
-        state.cancel = input.cancel.cloned();
-        state.progress.clone_from(&input.progress);
+        state.signals = input.signals.cloned();
         if let Program::Command(_) = prepared.program {
             state.command = Some(command(input));
         }

@@ -8,9 +8,9 @@ use wasmq_core::invocation::{DEFAULT_PAYLOAD_BYTES, MAX_METADATA_BYTES, MAX_META
 use wasmq_core::{FollowUp, Millis, TaskName};
 
 use super::bindings::wasmq::task::{host, types};
-use super::guest_log::MAX_LINE_BYTES;
 use super::observed::Observation;
-use super::state::{Progress, State};
+use super::signals::Signals;
+use super::state::State;
 
 /// How many follow-ups an attempt may ask for.
 pub(super) const MAX_FOLLOW_UPS: usize = 1000;
@@ -32,15 +32,14 @@ impl host::Host for State {
 
     fn progress(&mut self, done: u64, total: u64, note: String) {
         self.log.progress(done, total, &note);
-        if let Some(sink) = &self.progress {
-            let note = wasmq_core::bytes::cap_text(&note, MAX_LINE_BYTES).0;
-            sink(Progress { done, total, note });
+        if let Some(signals) = &self.signals {
+            signals.advance(done, total, &note);
         }
     }
 
     fn cancelled(&mut self) -> bool {
         self.observe(Observation::Cancelled);
-        self.cancel.as_ref().is_some_and(super::state::Cancel::ask)
+        self.signals.as_ref().is_some_and(Signals::ask)
     }
 
     fn enqueue(&mut self, follow_up: host::FollowUp) -> Result<String, String> {

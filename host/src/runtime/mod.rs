@@ -42,6 +42,7 @@ mod prepare;
 mod program_break;
 mod rejection;
 mod rewrite;
+mod signals;
 mod state;
 mod stdio;
 mod ticker;
@@ -65,7 +66,7 @@ use wasmtime::component::Linker;
 pub(crate) use attempt::{Facts, Input, Limits};
 pub use inspect::{Accepted, Inspection, MAX_COMPONENT_BYTES, Need, Rejection, Shape, accept, check_outside, inspect};
 pub(crate) use prepare::Prepared;
-pub(crate) use state::Cancel;
+pub use signals::{Progress, Signals};
 
 use cache::Cache;
 use state::State;

@@ -4,9 +4,6 @@
 //! and contexts come into being when the guest first asks for them. Nothing in here is shared
 //! between attempts.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use tokio::time::Instant;
 use wasmq_core::bytes::Tail;
 use wasmq_core::{FollowUp, InvocationId};
@@ -19,65 +16,11 @@ use wasmtime_wasi::sockets::WasiSocketsCtx;
 use super::guest_log::GuestLog;
 use super::limits::MemoryLimiter;
 use super::observed::{Observation, Observed};
+use super::signals::Signals;
 use super::stdio::Capture;
 
 /// Streams, timers and the like that a guest may hold at once. Each costs the host some memory.
 const MAX_RESOURCES: usize = 10_000;
-
-/// Tells a running attempt to come to an end, and whether it listens. Cheap to clone and to ask.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Cancel(Arc<Flags>);
-
-#[derive(Debug, Default)]
-struct Flags {
-    raised: AtomicBool,
-    asked: AtomicBool,
-}
-
-impl Cancel {
-    /// A flag that is not raised.
-    #[must_use]
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    /// Raises the flag. There is no way back.
-    pub(crate) fn cancel(&self) {
-        self.0.raised.store(true, Ordering::Release);
-    }
-
-    /// Whether the flag is raised.
-    #[must_use]
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.0.raised.load(Ordering::Acquire)
-    }
-
-    /// Whether the flag is raised, as the guest asks.
-    pub(super) fn ask(&self) -> bool {
-        self.0.asked.store(true, Ordering::Release);
-        self.is_cancelled()
-    }
-
-    /// Whether the guest has asked. One that has will ask again.
-    #[must_use]
-    pub(crate) fn was_asked(&self) -> bool {
-        self.0.asked.load(Ordering::Acquire)
-    }
-}
-
-/// How far an attempt says it has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Progress {
-    /// Units done.
-    pub done: u64,
-    /// Units in all; 0 when the guest does not know.
-    pub total: u64,
-    /// What is going on, at most 1 KiB.
-    pub note: String,
-}
-
-/// Where progress goes. Called on the thread that runs the guest: it must not block.
-pub(crate) type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// What only a command needs.
 pub(super) struct Command {
@@ -97,8 +40,7 @@ pub(super) struct State {
     pub(super) id: InvocationId,
     pub(super) replays: u32,
     pub(super) attempt: u32,
-    pub(super) cancel: Option<Cancel>,
-    pub(super) progress: Option<ProgressSink>,
+    pub(super) signals: Option<Signals>,
     pub(super) log: GuestLog,
     pub(super) follow_ups: Vec<FollowUp>,
     pub(super) follow_up_bytes: usize,
@@ -124,8 +66,7 @@ impl State {
             id,
             replays: 0,
             attempt: 1,
-            cancel: None,
-            progress: None,
+            signals: None,
             log: GuestLog::default(),
             follow_ups: Vec::new(),
             follow_up_bytes: 0,

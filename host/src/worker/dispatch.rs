@@ -17,7 +17,7 @@ use crate::causes::error_chain;
 use crate::clock;
 use crate::journal::{Claim, JournalError};
 use crate::registry::Resolved;
-use crate::runtime::{Cancel, Prepared};
+use crate::runtime::{Prepared, Signals};
 
 /// What follows when an attempt crashed its worker alone.
 fn after_crash(attempt: u32, max_attempts: u32, settings: &Settings) -> Decision {
@@ -79,7 +79,7 @@ impl Keeper {
         let attempt = entry.attempts.saturating_add(1);
         let started_at = clock::now();
         let settings = Arc::new(resolved.settings);
-        let cancel = Cancel::new();
+        let signals = Signals::default();
         let dispatch = Dispatch {
             id: claim.id,
             attempt,
@@ -91,7 +91,7 @@ impl Keeper {
             metadata: entry.invocation.metadata.clone(),
             payload,
             settings: Arc::clone(&settings),
-            cancel: cancel.clone(),
+            signals: signals.clone(),
         };
         let started =
             Started { attempt, version: resolved.version, digest: resolved.digest, at: started_at, alone: claim.alone };
@@ -105,7 +105,7 @@ impl Keeper {
             digest: resolved.digest,
             settings,
             started_at,
-            cancel,
+            signals,
             cancels: Vec::new(),
         };
         self.running.insert(claim.id, running);

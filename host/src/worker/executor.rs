@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, LocalSet, spawn_local};
 use wasmq_core::{AttemptReport, IdMap, InvocationId, Settings, TaskName, Timestamp};
 
 use super::keeper::{Command, SharedKeeper};
-use crate::runtime::{Cancel, Facts, Input, Limits, Prepared, Runtime};
+use crate::runtime::{Facts, Input, Limits, Prepared, Runtime, Signals};
 
 /// The most ended attempts of one report.
 const LARGEST_BATCH: usize = 64;
@@ -34,7 +34,7 @@ pub(super) struct Dispatch {
     pub(super) metadata: Vec<(String, String)>,
     pub(super) payload: Arc<[u8]>,
     pub(super) settings: Arc<Settings>,
-    pub(super) cancel: Cancel,
+    pub(super) signals: Signals,
 }
 
 /// What the executor is told.
@@ -199,8 +199,7 @@ async fn attempt_once(runtime: &Runtime, dispatch: &Dispatch) -> AttemptReport {
         attempt: dispatch.attempt,
         args: &dispatch.settings.args,
         limits: Limits::from(dispatch.settings.as_ref()),
-        cancel: Some(&dispatch.cancel),
-        progress: None,
+        signals: Some(&dispatch.signals),
     };
     runtime.run(&dispatch.prepared, input).await
 }

@@ -5,6 +5,7 @@ use wasmq_core::report::{FailureReport, Said, Usage};
 use wasmq_core::{Digest, InvocationId, Timestamp, Verdict, VersionNumber};
 
 use crate::journal::Counts;
+use crate::runtime::Progress;
 
 /// The figures of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -30,6 +31,21 @@ pub struct WorkerFigures {
     /// Logs that nobody owns and that it cannot take over, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_alone: Vec<String>,
+    /// How far running attempts say they have come.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub progress: Vec<AttemptProgress>,
+}
+
+/// How far a running attempt says it has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptProgress {
+    /// The invocation.
+    pub id: InvocationId,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// How far.
+    #[serde(flatten)]
+    pub progress: Progress,
 }
 
 /// A component that a worker cannot use. What needs it waits for a deploy.

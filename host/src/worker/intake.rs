@@ -162,8 +162,8 @@ impl Keeper {
             Some(running) if !queued => {
                 // Answered when it has ended: until then a crash brings it back.
                 running.cancels.push(frame.request);
-                running.cancel.cancel();
-                let after = if running.cancel.was_asked() { FAREWELL } else { Duration::ZERO };
+                running.signals.cancel();
+                let after = if running.signals.was_asked() { FAREWELL } else { Duration::ZERO };
                 let _ = self.executor.send(ToExecutor::Abort { id, attempt: running.attempt, after });
                 Ok(())
             }

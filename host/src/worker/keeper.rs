@@ -22,7 +22,7 @@ use wasmq_wal::{PendingSync, SyncOutcome};
 
 use super::attention::Attention;
 use super::executor::{Dispatch, Finished, ToExecutor};
-use super::figures::WorkerFigures;
+use super::figures::{AttemptProgress, WorkerFigures};
 use super::intake::Batch;
 use super::loader::{Components, Loaded};
 use super::undertaker::Buried;
@@ -31,7 +31,7 @@ use crate::clock::{self, Stopwatch};
 use crate::dlq::DeadTaskStore;
 use crate::journal::{JournalError, LiveStore};
 use crate::registry::{Registry, RegistryError, Tasks};
-use crate::runtime::Cancel;
+use crate::runtime::Signals;
 use crate::wire::{Frame, Kind};
 
 /// How often the directory and the registry are looked at.
@@ -44,6 +44,8 @@ const REPAIR_LOOK: Duration = Duration::from_secs(5);
 const LAZY_COMMIT: Duration = Duration::from_millis(20);
 /// How long a worker without a free place waits for an attempt to end before it takes in more.
 const INTAKE_PAUSE: Duration = Duration::from_micros(500);
+/// Of how many attempts the figures tell how far they are.
+const MAX_PROGRESS: usize = 256;
 /// The shortest time between two tellings of the figures that nobody asked for.
 const TELL_PAUSE: Duration = Duration::from_millis(5);
 /// The most messages that one turn takes.
@@ -88,7 +90,7 @@ pub(super) struct Running {
     pub(super) digest: Digest,
     pub(super) settings: Arc<Settings>,
     pub(super) started_at: Timestamp,
-    pub(super) cancel: Cancel,
+    pub(super) signals: Signals,
     /// The requests to cancel it, which are answered at its end.
     pub(super) cancels: Vec<u64>,
 }
@@ -438,14 +440,24 @@ impl Keeper {
         self.figures.counts = self.live.counts();
         self.figures.broken = self.components.broken();
         self.figures.left_alone = self.live.left_alone();
+        self.figures.progress = self.progress();
         let _ = self.replies.send(Frame::json(Kind::Figures, 0, &self.figures));
+    }
+
+    /// How far running attempts have come, as far as they said.
+    fn progress(&self) -> Vec<AttemptProgress> {
+        let said = self.running.iter().filter_map(|(id, running)| {
+            let progress = running.signals.progress()?;
+            Some(AttemptProgress { id: *id, attempt: running.attempt, progress })
+        });
+        said.take(MAX_PROGRESS).collect()
     }
 
     pub(super) fn drain(&mut self) {
         if self.draining.is_none() {
             tracing::info!(running = self.running.len(), grace = ?self.options.grace, "draining");
             self.draining = Some(Stopwatch::start());
-            self.running.values().for_each(|running| running.cancel.cancel());
+            self.running.values().for_each(|running| running.signals.cancel());
         }
     }
 

@@ -21,7 +21,7 @@ mod outcome;
 mod process;
 mod undertaker;
 
-pub use figures::{Completion, FailedAttempt, WorkerFigures};
+pub use figures::{AttemptProgress, Completion, FailedAttempt, WorkerFigures};
 #[cfg(test)]
 pub(crate) use keeper::stepped::{Beside, Ending, SteppedWorker};
 pub use process::{EmbeddedWorker, FrameSender, WorkerConfig, WorkerError, run_process};

@@ -116,8 +116,11 @@ fn show(out: &mut Output, found: &Inspection, problems: &[Rejection], file: &str
     facts.extend(found.languages.iter().map(|language| ("language", language.clone(), Tone::Plain)));
     facts.extend(found.producers.iter().map(|tool| ("made by", tool.clone(), Tone::Plain)));
     sheet.facts(&facts);
-    names(&mut sheet, "EXPORTS", &found.exports);
-    names(&mut sheet, "IMPORTS", &found.imports);
+    // Those of a core module are known once it was made a component.
+    if !found.is_core_module || problems.is_empty() {
+        names(&mut sheet, "EXPORTS", &found.exports);
+        names(&mut sheet, "IMPORTS", &found.imports);
+    }
     if problems.len() > 1 {
         sheet.heading("REASONS", "");
         problems.iter().for_each(|problem| sheet.sentence(Tone::Bad, &problem.to_string()));

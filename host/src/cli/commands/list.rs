@@ -10,6 +10,7 @@ use crate::cli::output::paint::Tone;
 use crate::cli::output::table::{Cell, Table};
 use crate::cli::output::time;
 use crate::cli::render::attempts::first_line;
+use crate::cli::render::progress;
 use crate::cli::values;
 use crate::clock;
 use crate::queue::{Live, LiveFilter, LivePhase};
@@ -94,6 +95,7 @@ pub fn as_json(live: &Live) -> Value {
         "history": live.history,
         "metadata": live.metadata,
         "payload_bytes": live.payload_bytes,
+        "progress": live.progress,
         "suspect": live.suspect_since.is_some(),
         "suspect_since_attempt": live.suspect_since,
     })
@@ -115,11 +117,15 @@ pub const fn tone_of(phase: &LivePhase) -> Tone {
     }
 }
 
-/// The phase, and whether it is a suspect.
+/// The phase, how far it is, and whether it is a suspect.
 fn standing(live: &Live) -> Cell {
     match live.suspect_since {
         Some(_) => Cell::new(format_args!("{}, suspect", live.phase.name()), Tone::Warn),
-        None => Cell::new(live.phase.name(), tone_of(&live.phase)),
+        None => {
+            let progress = live.progress.as_ref().map(|said| format!(", {}", progress::short(said)));
+            let phase = format!("{}{}", live.phase.name(), progress.unwrap_or_default());
+            Cell::new(phase, tone_of(&live.phase))
+        }
     }
 }
 

@@ -16,9 +16,9 @@ use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::input::{Source, read_component, read_payload};
 use crate::cli::output::{Output, time};
-use crate::cli::render::failure;
+use crate::cli::render::{failure, progress};
 use crate::cli::values;
-use crate::queue::{OnceRequest, Repeated, run_once, run_repeatedly};
+use crate::queue::{OnceRequest, Repeated, Signals, run_once, run_repeatedly};
 use crate::runtime::MAX_COMPONENT_BYTES;
 
 /// Run a component once in the sandbox, without a store.
@@ -87,12 +87,15 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         metadata: args.meta.clone(),
         cache_dir: cache_dir(),
     };
-    let times = args.repeat.map(|count| format!(" and running it {count} times")).unwrap_or_default();
-    let bar = context.out.busy(format!("compiling {}{times}", time::bytes(component.len() as u64)));
+    let times = args.repeat.map(|count| format!(" {count} times")).unwrap_or_default();
+    let what = format!("compiling {} and running it{times}", time::bytes(component.len() as u64));
+    let signals = Signals::default();
+    let said = signals.clone();
+    let bar = context.out.busy_with(what, move || said.progress().as_ref().map(progress::in_words).unwrap_or_default());
     let ran = match args.repeat {
-        None => run_once(&component, &request).map(|report| (report, None)),
+        None => run_once(&component, &request, &signals).map(|report| (report, None)),
         Some(count) => {
-            run_repeatedly(&component, &request, count).map(|(report, times)| (report, Some((times, count))))
+            run_repeatedly(&component, &request, &signals, count).map(|(report, times)| (report, Some((times, count))))
         }
     };
     bar.finish_and_clear();

@@ -11,7 +11,7 @@ use crate::cli::output::json::object;
 use crate::cli::output::paint::Tone;
 use crate::cli::output::time;
 use crate::cli::render::sheet::Sheet;
-use crate::cli::render::{attempts, dead_task};
+use crate::cli::render::{attempts, dead_task, progress};
 use crate::cli::values::IdArg;
 use crate::clock;
 use crate::queue::{Live, LivePhase, Shown};
@@ -76,6 +76,10 @@ fn live_page(sheet: &mut Sheet, live: &Live, now: Timestamp, wasmq: &str) {
         ("phase", phase(live, now), list::tone_of(&live.phase)),
         ("enqueued", when(live.enqueued_at), Tone::Plain),
     ];
+    facts.extend(live.progress.as_ref().map(|said| {
+        let text = format!("{}  ({})", progress::in_words(said), time::relative(said.at, now));
+        ("progress", text, Tone::Plain)
+    }));
     facts.extend(live.due_at.filter(|due| *due > now).map(|due| ("due", when(due), Tone::Plain)));
     facts.push(("attempts", list::attempts(live), Tone::Plain));
     facts.push(("replays", live.replays.to_string(), Tone::Plain));

@@ -16,7 +16,7 @@ use std::fmt::Display;
 use std::io::{BufWriter, IsTerminal as _, Stdout, Write as _, stderr, stdout};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use serde::Serialize;
 
 use self::paint::{Paint, Tone};
@@ -191,11 +191,21 @@ impl Output {
     /// The same for work of which nobody can say how far it is: it shows that it goes on, and for how long.
     #[must_use]
     pub fn busy(&self, what: String) -> ProgressBar {
+        self.busy_with(what, String::new)
+    }
+
+    /// The same, with what `more` has to say of it again and again. It must be safe already.
+    #[must_use]
+    pub fn busy_with(&self, what: String, more: impl Fn() -> String + Clone + Send + Sync + 'static) -> ProgressBar {
         if self.json || !stderr().is_terminal() {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}");
+        let style = ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim} {more}").map(|style| {
+            style.with_key("more", move |_: &ProgressState, line: &mut dyn std::fmt::Write| {
+                let _ = line.write_str(&more());
+            })
+        });
         let bar = style.map_or(bar.clone(), |style| bar.with_style(style)).with_message(what);
         bar.enable_steady_tick(Duration::from_millis(100));
         bar

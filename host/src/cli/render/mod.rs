@@ -9,4 +9,5 @@ pub mod attempts;
 pub mod dead_task;
 pub mod failure;
 pub mod payload;
+pub mod progress;
 pub mod sheet;

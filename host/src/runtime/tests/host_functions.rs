@@ -1,12 +1,9 @@
 //! The imports of `wit/host.wit` as a guest sees them.
 
-use std::sync::{Arc, Mutex};
-
 use wasmq_core::{Millis, Verdict};
 
 use super::support::{Parts, handler, id, import_number, input, run, run_with};
-use crate::runtime::Cancel;
-use crate::runtime::state::Progress;
+use crate::runtime::Signals;
 
 /// A handler that returns the number an import gives, as 8 bytes.
 fn asking(name: &str, ty: &str) -> Vec<u8> {
@@ -26,14 +23,15 @@ fn a_task_can_ask_for_its_attempt_number() {
 #[test]
 fn a_task_sees_that_it_is_cancelled() {
     let bytes = asking("cancelled", "bool");
-    let cancel = Cancel::new();
+    let signals = Signals::default();
     let with_flag = || {
         let mut flagged = input(b"");
-        flagged.cancel = Some(&cancel);
+        flagged.signals = Some(&signals);
         run_with(&bytes, flagged).output
     };
     assert_eq!(with_flag(), 0_u64.to_le_bytes());
-    cancel.cancel();
+    assert!(signals.was_asked());
+    signals.cancel();
     assert_eq!(with_flag(), 1_u64.to_le_bytes());
     assert_eq!(run(&bytes, b"").output, 0_u64.to_le_bytes());
 }
@@ -94,16 +92,15 @@ fn only_the_last_lines_are_kept_and_each_is_capped() {
 }
 
 #[test]
-fn progress_reaches_the_sink() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&seen);
+fn the_latest_progress_is_to_be_had_while_the_guest_runs() {
+    let signals = Signals::default();
     let mut watched = input(b"");
-    watched.progress = Some(Arc::new(move |progress| sink.lock().unwrap().push(progress)));
-    run_with(
-        &logging("(call $progress (i64.const 1) (i64.const 9) (i32.const 2048) (i32.const 3)) (i32.const 1024)"),
-        watched,
-    );
-    assert_eq!(*seen.lock().unwrap(), [Progress { done: 1, total: 9, note: "two".into() }]);
+    watched.signals = Some(&signals);
+    let handle = "(call $progress (i64.const 1) (i64.const 9) (i32.const 2048) (i32.const 3))
+        (call $progress (i64.const 2) (i64.const 9) (i32.const 2048) (i32.const 3)) (i32.const 1024)";
+    run_with(&logging(handle), watched);
+    let progress = signals.progress().unwrap();
+    assert_eq!((progress.done, progress.total, progress.note.as_str()), (2, 9, "two"));
 }
 
 const ENQUEUE: &str = r#"

@@ -191,7 +191,7 @@ pub(super) const LIMITS: Limits = Limits { timeout: Millis(10_000), memory_bytes
 
 pub(super) fn input(payload: &[u8]) -> Input<'_> {
     let facts = Facts { id: id(1), task: "test", enqueued_at_ms: 7, replays: 0, max_attempts: 3, metadata: &[] };
-    Input { facts, payload, attempt: 1, args: &[], limits: LIMITS, cancel: None, progress: None }
+    Input { facts, payload, attempt: 1, args: &[], limits: LIMITS, signals: None }
 }
 
 /// Drives a future the way a worker does.

@@ -56,6 +56,24 @@ fn workers_of_a_killed_server_exit_and_the_next_server_finishes_everything() {
 }
 
 #[test]
+fn workers_of_a_server_that_is_killed_while_it_drains_do_not_go_on_until_the_grace_ends() {
+    let world = World::new();
+    world.deploy("slow", &["--timeout", "1h"]);
+    let mut server = world.serve(&["--workers", "1", "--grace", "1h"]);
+    let id = world.enqueue(&["slow", "3000000"]);
+    until_running(&world, 1);
+    let worker = world.workers()[0];
+    server.signal("TERM");
+    until("it drains", || server.log().contains("draining"));
+    assert!(is_alive(worker));
+    server.signal("KILL");
+    assert_eq!(server.ended(), -1);
+    until("its worker is gone", || !is_alive(worker));
+    let live = world.live();
+    assert_eq!((live[0]["id"].as_str(), &live[0]["attempts"]), (Some(id.as_str()), &0.into()), "{live:?}");
+}
+
+#[test]
 fn an_id_that_was_printed_is_never_lost() {
     let world = World::new();
     world.deploy("echo", &[]);

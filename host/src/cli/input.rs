@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 use super::error::CliError;
 use crate::queue::{QueueError, SymbolsRefused};
 
+/// What is being done, for errors.
+const PAYLOAD: &str = "read the payload";
+const BATCH: &str = "read the batch";
+
 /// Where a payload comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -50,10 +54,10 @@ impl Source {
         }
     }
 
-    fn open(&self) -> Result<Box<dyn Read + '_>, CliError> {
+    fn open(&self, doing: &'static str) -> Result<Box<dyn Read + '_>, CliError> {
         match self {
             Self::Text(text) => Ok(Box::new(text.as_slice())),
-            Self::File(path) => Ok(Box::new(open_file("read the payload", path)?)),
+            Self::File(path) => Ok(Box::new(open_file(doing, path)?)),
             Self::Stdin => Ok(Box::new(stdin().lock())),
         }
     }
@@ -89,7 +93,8 @@ pub fn read_payload(source: &Source, limit: u64) -> Result<Vec<u8>, CliError> {
     let name = source.name();
     let mut bytes = Vec::new();
     let path = PathBuf::from(&name);
-    source.open()?.take(limit + 1).read_to_end(&mut bytes).map_err(CliError::from_file("read the payload", &path))?;
+    let mut bounded = source.open(PAYLOAD)?.take(limit + 1);
+    bounded.read_to_end(&mut bytes).map_err(CliError::from_file(PAYLOAD, &path))?;
     if bytes.len() as u64 > limit {
         let found = source.known_size().filter(|size| *size > limit);
         return Err(CliError::PayloadTooLarge { name, found, limit });
@@ -140,7 +145,7 @@ impl<'a> Lines<'a> {
     /// # Errors
     /// When the file cannot be opened.
     pub fn open(source: &'a Source, limit: u64) -> Result<Self, CliError> {
-        Ok(Self { reader: BufReader::new(source.open()?), name: source.name(), limit, number: 0 })
+        Ok(Self { reader: BufReader::new(source.open(BATCH)?), name: source.name(), limit, number: 0 })
     }
 
     /// The next line.
@@ -151,7 +156,7 @@ impl<'a> Lines<'a> {
         let mut line = Vec::new();
         let path = PathBuf::from(&self.name);
         let mut bounded = self.reader.by_ref().take(self.limit + 2);
-        let read = bounded.read_until(b'\n', &mut line).map_err(CliError::from_file("read the payload", &path))?;
+        let read = bounded.read_until(b'\n', &mut line).map_err(CliError::from_file(BATCH, &path))?;
         if read == 0 {
             return Ok(None);
         }

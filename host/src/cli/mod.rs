@@ -11,6 +11,7 @@ pub(crate) mod commands;
 pub(crate) mod context;
 pub(crate) mod error;
 pub(crate) mod exit;
+mod hint;
 pub(crate) mod input;
 pub(crate) mod output;
 pub(crate) mod render;

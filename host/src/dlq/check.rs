@@ -145,7 +145,8 @@ fn mend_lines(log: &mut Log, now: Timestamp, done: &mut Vec<Mended>) -> Result<(
     let places = log.index.damage().len() + log.index.gaps().len() + found.findings.len();
     if places > 0 {
         log.compact(now)?;
-        let what = format!("it was written anew without {places} damaged places; they were moved to {DAMAGED_NAME}");
+        let what =
+            format!("it was written anew; what was damaged was moved to {DAMAGED_NAME}, from so many places: {places}");
         done.push(Mended::new(&log.path, what));
     }
     Ok(())

@@ -46,6 +46,9 @@ pub(crate) fn merged() -> String {
 /// Writes the package into a directory, which is made when it is missing. With `force`, files with
 /// another content are replaced; without, nothing at all is written when there is one.
 pub(crate) fn write(dir: &Path, force: bool) -> Result<Vec<(PathBuf, Written)>, ScaffoldError> {
+    if dir.exists() && !dir.is_dir() {
+        return Err(ScaffoldError::file("write into", dir)(ErrorKind::NotADirectory.into()));
+    }
     let mut plan = Vec::with_capacity(FILES.len());
     for file in &FILES {
         let path = dir.join(file.name);

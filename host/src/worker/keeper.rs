@@ -64,6 +64,8 @@ pub enum Command {
     Buried(Buried),
     /// Stop: finish what runs within the grace time, put the rest back.
     Drain,
+    /// The supervisor ended without waiting for this worker.
+    SupervisorGone,
     /// The executor left something that needs a commit.
     Look,
 }
@@ -352,6 +354,10 @@ impl Keeper {
                 self.drain();
                 Ok(())
             }
+            Command::SupervisorGone => {
+                self.supervisor_gone();
+                Ok(())
+            }
             Command::Look => {
                 self.attention.heard();
                 Ok(())
@@ -451,24 +457,6 @@ impl Keeper {
             Some(AttemptProgress { id: *id, attempt: running.attempt, progress })
         });
         said.take(MAX_PROGRESS).collect()
-    }
-
-    pub(super) fn drain(&mut self) {
-        if self.draining.is_none() {
-            tracing::info!(running = self.running.len(), grace = ?self.options.grace, "draining");
-            self.draining = Some(Stopwatch::start());
-            self.running.values().for_each(|running| running.signals.cancel());
-        }
-    }
-
-    /// Whether a drain is complete; ends the grace time when it is over.
-    fn drained(&mut self) -> bool {
-        let Some(since) = self.draining else { return false };
-        if !self.aborted && since.elapsed() >= self.options.grace && !self.running.is_empty() {
-            self.aborted = true;
-            let _ = self.executor.send(ToExecutor::AbortAll);
-        }
-        self.running.is_empty() && self.burying.is_empty() && self.intake.is_empty() && self.answers.is_empty()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The worker's end of the socket to its supervisor.
 //!
-//! Invariant: when the supervisor is gone, the worker drains and exits; it never outlives the
-//! process that answers for it.
+//! Invariant: when the supervisor is gone, the worker drains and exits, at once if it had been draining; it never
+//! outlives the process that answers for it for longer than the grace time.
 
 use std::io::{BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -22,7 +22,7 @@ pub(super) fn read(socket: UnixStream, keeper: &Sender<Command>) {
             Ok(Some(frame)) => Command::Frame(frame),
             Ok(None) | Err(_) => {
                 tracing::info!("the supervisor is gone");
-                let _ = keeper.send(Command::Drain);
+                let _ = keeper.send(Command::SupervisorGone);
                 return;
             }
         };

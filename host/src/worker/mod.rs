@@ -11,6 +11,7 @@
 
 mod attention;
 mod dispatch;
+mod draining;
 mod executor;
 mod figures;
 mod intake;

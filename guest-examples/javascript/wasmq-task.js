@@ -42,6 +42,13 @@ function trap(thrown) {
     return "payload" in thrown ? new Error(thrown.message) : thrown;
 }
 
+/** A number of units as the host takes it: whole, and from 0. */
+function units(what, value) {
+    const units = typeof value === "bigint" ? Number(value) : value;
+    if (typeof units === "number" && units >= 0 && units <= Number.MAX_SAFE_INTEGER) return Math.round(units);
+    throw new TypeError(`${what} is ${show(value)}, not a number from 0`);
+}
+
 // --- failures ----------------------------------------------------------------------------------
 
 /** A failure in the task's own words: a short stable code and a sentence for a person. */
@@ -68,7 +75,7 @@ export const retryable = (code, message, more) => new Failure("retryable", code,
 
 /** Worth another attempt, not earlier than in `delayMs` milliseconds. */
 export const retryAfter = (delayMs, code, message, more) =>
-    new Failure("retry-after", code, message, { ...more, delayMs });
+    new Failure("retry-after", code, message, { ...more, delayMs: units("the delay", delayMs) });
 
 /** Another attempt cannot help. `more` may hold `details`, a text, or the `cause`, an error. */
 export const permanent = (code, message, more) => new Failure("permanent", code, message, more);
@@ -81,27 +88,32 @@ export const attemptNumber = () => host.attemptNumber();
 /** Whether the task should stop early. A long one asks now and then, and throws `retryable`. */
 export const cancelled = () => host.cancelled();
 
+const LEVELS = ["trace", "debug", "info", "warn", "error"];
+
 /** Writes a log record. Levels: trace, debug, info, warn, error. */
 export function log(level, message, fields = {}) {
+    if (!LEVELS.includes(level)) throw new TypeError(`${show(level)} is no level; there are ${LEVELS.join(", ")}`);
     host.log(level, String(message), pairs(fields));
 }
 
 /** Says how far the attempt has come: `done` of `total`, and a word on what is going on. */
-export const progress = (done, total, note = "") => host.progress(done, total, note);
+export const progress = (done, total, note = "") =>
+    host.progress(units("what is done", done), units("the total", total), String(note));
 
 /**
  * Enqueues a follow-up invocation and returns its id. It counts once this attempt completes. Throws an
  * error when the host refuses it.
  */
 export function enqueue(task, payload, { delayMs = 0, metadata = {} } = {}) {
-    return host.enqueue({ task, payload: binary("the payload", payload), delayMs, metadata: pairs(metadata) });
+    const wanted = { task: String(task), payload: binary("the payload", payload), metadata: pairs(metadata) };
+    return host.enqueue({ ...wanted, delayMs: units("the delay", delayMs) });
 }
 
 const pairs = (record) => Object.entries(record).map(([key, value]) => [key, show(value)]);
 
 /** Does nothing for so many milliseconds. */
 export function sleep(ms) {
-    const over = clock.subscribeDuration(Math.round(ms * 1e6));
+    const over = clock.subscribeDuration(Math.round(units("the time to sleep", ms) * 1e6));
     over.block();
     over[Symbol.dispose]();
 }

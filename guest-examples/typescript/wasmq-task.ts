@@ -51,6 +51,13 @@ function trap(thrown: unknown): Error {
     return "payload" in thrown ? new Error(thrown.message) : thrown;
 }
 
+/** A number of units as the host takes it: whole, and from 0. */
+function units(what: string, value: unknown): number {
+    const units = typeof value === "bigint" ? Number(value) : value;
+    if (typeof units === "number" && units >= 0 && units <= Number.MAX_SAFE_INTEGER) return Math.round(units);
+    throw new TypeError(`${what} is ${show(value)}, not a number from 0`);
+}
+
 // --- failures ----------------------------------------------------------------------------------
 
 export interface More {
@@ -93,7 +100,7 @@ export const retryable = (code: string, message: string, more?: More) => new Fai
 
 /** Worth another attempt, not earlier than in `delayMs` milliseconds. */
 export const retryAfter = (delayMs: number, code: string, message: string, more?: More) =>
-    new Failure("retry-after", code, message, more, delayMs);
+    new Failure("retry-after", code, message, more, units("the delay", delayMs));
 
 /** Another attempt cannot help: the invocation becomes a dead task at once. */
 export const permanent = (code: string, message: string, more?: More) => new Failure("permanent", code, message, more);
@@ -106,14 +113,17 @@ export const attemptNumber = (): number => host.attemptNumber();
 /** Whether the task should stop early. A long one asks now and then, and throws `retryable`. */
 export const cancelled = (): boolean => host.cancelled();
 
+const LEVELS: readonly Level[] = ["trace", "debug", "info", "warn", "error"];
+
 /** Writes a log record. */
 export function log(level: Level, message: string, fields: Record<string, unknown> = {}): void {
+    if (!LEVELS.includes(level)) throw new TypeError(`${show(level)} is no level; there are ${LEVELS.join(", ")}`);
     host.log(level, String(message), pairs(fields));
 }
 
 /** Says how far the attempt has come: `done` of `total`, and a word on what is going on. */
 export function progress(done: number, total: number, note = ""): void {
-    host.progress(done, total, note);
+    host.progress(units("what is done", done), units("the total", total), String(note));
 }
 
 export interface EnqueueOptions {
@@ -127,7 +137,8 @@ export interface EnqueueOptions {
  * error when the host refuses it.
  */
 export function enqueue(task: string, payload: Output, { delayMs = 0, metadata = {} }: EnqueueOptions = {}): string {
-    return host.enqueue({ task, payload: binary("the payload", payload), delayMs, metadata: pairs(metadata) });
+    const wanted = { task: String(task), payload: binary("the payload", payload), metadata: pairs(metadata) };
+    return host.enqueue({ ...wanted, delayMs: units("the delay", delayMs) });
 }
 
 const pairs = (record: Record<string, unknown>): [string, string][] =>
@@ -135,7 +146,7 @@ const pairs = (record: Record<string, unknown>): [string, string][] =>
 
 /** Does nothing for so many milliseconds. */
 export function sleep(ms: number): void {
-    const over = clock.subscribeDuration(Math.round(ms * 1e6));
+    const over = clock.subscribeDuration(Math.round(units("the time to sleep", ms) * 1e6));
     over.block();
     over[Symbol.dispose]();
 }

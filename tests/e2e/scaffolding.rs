@@ -74,7 +74,7 @@ fn new_takes_the_name_of_a_task_and_no_path() {
         world.run(&["new", name, "--lang", "go"]).ok();
         assert!(world.path(name).join("go.mod").exists());
     }
-    world.run(&["new", "tasks/sum", "--lang", "go"]).fails(2, "wasmq new sum --dir tasks/sum");
+    world.run(&["new", "tasks/sum", "--lang", "go"]).fails(2, "say `sum --dir tasks/sum` in its place");
     world.run(&["new", "../sum", "--lang", "go", "--json"]).fails(2, "is a path");
     for name in ["", "Sum", "..", "ä", &"x".repeat(64)] {
         let ran = world.run(&["new", name, "--lang", "go"]).fails(2, "a task name");

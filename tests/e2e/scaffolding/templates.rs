@@ -100,7 +100,7 @@ fn new_tasks_in_javascript_and_typescript_go_all_the_way() {
 
 /// All that a task may throw, return and print without being one that is well written.
 const CARELESS: &str = r#"// @ts-nocheck
-import { enqueue, permanent, task, text } from "./wasmq-task.EXTENSION";
+import { enqueue, log, permanent, progress, retryAfter, sleep, task, text } from "./wasmq-task.EXTENSION";
 
 const cyclic = { name: "cyclic" };
 cyclic.self = cyclic;
@@ -114,6 +114,12 @@ export const handler = task((invocation, payload) => {
     if (word === "refused") enqueue("BAD NAME", payload);
     if (word === "unsendable") enqueue("sum", { a: 1 });
     if (word === "promise") return (async () => payload)();
+    if (word === "soon") throw retryAfter("soon", "busy", "later");
+    if (word === "never") enqueue("sum", payload, { delayMs: -1 });
+    if (word === "level") log("loud", "hello");
+    if (word === "progress") progress(1, NaN);
+    if (word === "sleep") sleep(undefined);
+    if (word === "numbers") progress(1.4, 2n, 3);
     if (word === "details") throw permanent(404, "missing", { details: { row: 7n } });
     if (word === "options") return enqueue("sum", payload, { delayMs: 10, metadata: { tries: 1 } });
     console.log(cyclic, { big: 1n }, 2n, error, undefined, null);
@@ -134,6 +140,11 @@ fn traps_in_its_own_words(project: Project) {
         ("object", "Uncaught {\"status\":503}"),
         ("refused", "Uncaught Error: cannot enqueue a follow-up: a task name"),
         ("unsendable", "Uncaught TypeError: the payload is Object, not a Uint8Array or a string"),
+        ("soon", "Uncaught TypeError: the delay is soon, not a number from 0"),
+        ("never", "Uncaught TypeError: the delay is -1, not a number from 0"),
+        ("level", "Uncaught TypeError: loud is no level; there are trace, debug"),
+        ("progress", "Uncaught TypeError: the total is NaN, not a number from 0"),
+        ("sleep", "Uncaught TypeError: the time to sleep is undefined, not a number from 0"),
         ("promise", "Uncaught TypeError: the handler's output is Promise, not a Uint8Array or a string"),
     ] {
         let failure = &run(payload)["failure"];
@@ -144,7 +155,7 @@ fn traps_in_its_own_words(project: Project) {
     }
     let problem = &run("details")["failure"]["problem"];
     assert_eq!((&problem["code"], &problem["details"]), (&"404".into(), &"{\"row\":\"7\"}".into()), "{problem}");
-    for payload in ["options", "print"] {
+    for payload in ["options", "print", "numbers"] {
         let ran = run(payload);
         assert_eq!(ran["verdict"], "completed", "{payload}: {ran}");
     }

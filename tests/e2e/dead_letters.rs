@@ -48,10 +48,10 @@ fn the_server_s_log_tells_what_died_and_where_to_look() {
     let server = world.serve(&["--workers", "1"]);
     until("they are dead", || dead_count(&world) == 2);
     let group = world.dead()[0]["group"].as_str().unwrap().to_owned();
-    until("it is told", || server.log().contains("dead tasks"));
+    until("it is told", || server.log().contains("moved to the dead"));
     let log = server.log();
-    let told = log.lines().find(|line| line.contains("dead tasks")).unwrap();
-    for part in ["job", "v1", "error.permanent", &group] {
+    let told = log.lines().find(|line| line.contains("moved to the dead")).unwrap();
+    for part in ["job", "v1", "error.permanent", "another attempt cannot help", &group] {
         assert!(told.contains(part), "{part} is missing in {told}");
     }
     assert!(ids.iter().any(|id| told.contains(id)), "{told}");

@@ -242,8 +242,10 @@ fn log_deaths(tasks: &[DeadTask]) {
         let group = groups.entry(&task.fingerprint).or_insert((0, task));
         *group = (group.0 + 1, task);
     }
-    for (group, (count, DeadTask { id, task, version, verdict, .. })) in groups {
-        tracing::warn!(%task, %version, %verdict, count, %id, group, "dead tasks; `wasmq dlq show ID` tells all of one");
+    for (group, (count, dead)) in groups {
+        let DeadTask { id, task, version, verdict, .. } = dead;
+        let why = dead.summary();
+        tracing::warn!(%task, %version, %verdict, count, why, %id, group, "moved to the dead letter queue");
     }
 }
 

@@ -225,6 +225,23 @@ fn a_long_backlog_in_one_log_is_worked_on_by_all_workers() {
 }
 
 #[test]
+fn what_waits_for_long_goes_to_a_worker_with_a_free_place_that_is_not_idle() {
+    let world = World::new();
+    world.deploy("slow", &["--timeout", "1h"]);
+    let server = world.serve(&["--workers", "2", "--concurrency", "2"]);
+    until("both are there", || world.workers().len() == 2);
+    (0..12).for_each(|_| drop(world.enqueue(&["slow", "3000000"])));
+    for _ in 0..8 {
+        until_running(&world, 4);
+        let oldest = running(&world)[0]["id"].as_str().unwrap().to_owned();
+        world.run(&["cancel", &oldest]).ok();
+    }
+    until_running(&world, 4);
+    running(&world).iter().for_each(|live| drop(world.run(&["cancel", live["id"].as_str().unwrap()]).ok()));
+    server.stop();
+}
+
+#[test]
 fn a_worker_that_was_stopped_is_named_and_holds_nobody_up() {
     let world = World::new();
     world.deploy("echo", &[]);

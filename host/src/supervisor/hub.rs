@@ -205,10 +205,10 @@ impl Hub {
         let Some(slot) = self.slots.get_mut(incarnation.slot).filter(|slot| slot.life == incarnation.life) else {
             return;
         };
-        slot.worker = None;
+        let pid = slot.worker.take().map(|worker| worker.pid);
         self.answer_for_the_dead(incarnation.slot);
         if self.stops == 0 {
-            tracing::error!(slot = incarnation.slot, status, "a worker ended; another takes over its log");
+            tracing::error!(pid, slot = incarnation.slot, status, "a worker ended; another takes over its log");
             self.restart_later(incarnation.slot);
         }
     }
@@ -324,13 +324,15 @@ impl Hub {
         self.answer(client, Frame::new(frame.kind, request, frame.body));
     }
 
-    /// When a worker has a long backlog and another has nothing to do, half of it is handed over. One that lets
-    /// suspects run alone gives all the rest to whoever has none.
+    /// When a worker has a long backlog and another has nothing to do, half of it is handed over; what waits for
+    /// long goes to free places anywhere. One that lets suspects run alone gives all the rest to whoever has none.
     fn balance(&mut self) {
         let is_idle = self.slots.iter().any(Slot::is_idle);
         let is_free = self.slots.iter().any(|slot| slot.worker.is_some() && !slot.is_silent() && !slot.isolates());
+        let places = u64::from(self.options.worker.concurrency);
+        let free: u64 = self.slots.iter().map(|slot| slot.free_places(places)).sum();
         for slot in &mut self.slots {
-            if let Some(most) = slot.surplus(is_idle, is_free)
+            if let Some(most) = slot.surplus(is_idle, is_free, free - slot.free_places(places))
                 && let Some(worker) = &slot.worker
             {
                 let mut body = Vec::new();
@@ -343,7 +345,9 @@ impl Hub {
 
     /// Idle workers look for free logs by themselves too, but not as soon.
     fn tell_idle_to_adopt(&self) {
-        for worker in self.slots.iter().filter(|slot| slot.is_idle()).filter_map(|slot| slot.worker.as_ref()) {
+        let places = u64::from(self.options.worker.concurrency);
+        let free = self.slots.iter().filter(|slot| slot.is_idle() || slot.free_places(places) > 0);
+        for worker in free.filter_map(|slot| slot.worker.as_ref()) {
             let _ = worker.frames.send(Frame::new(Kind::Adopt, 0, Vec::new()));
         }
     }

@@ -48,6 +48,12 @@ impl Slot {
         self.worker.is_some() && self.load() == 0 && !self.is_silent() && !self.figures.log.is_empty()
     }
 
+    /// How many more attempts could run in it at once, of so many.
+    pub(super) fn free_places(&self, places: u64) -> u64 {
+        let may_take = self.worker.is_some() && !self.is_silent() && !self.figures.log.is_empty() && !self.isolates();
+        if may_take { places.saturating_sub(self.load()) } else { 0 }
+    }
+
     /// Stopped by somebody, or held up by its disk: others take what comes in.
     pub(super) fn is_silent(&self) -> bool {
         self.heard.elapsed() > SILENCE
@@ -67,13 +73,13 @@ impl Slot {
     pub(super) fn take(&mut self, figures: WorkerFigures) {
         self.figures = figures;
         self.routed = 0;
-        let has_backlog = if self.isolates() { self.harmless() > 0 } else { self.figures.counts.ready > 1 };
+        let has_backlog = if self.isolates() { self.harmless() > 0 } else { self.figures.counts.ready > 0 };
         self.backlog_since = self.backlog_since.filter(|_| has_backlog).or_else(|| has_backlog.then(Stopwatch::start));
     }
 
     /// How many of its invocations others should take, if any. `is_idle` says that one of them has nothing to
-    /// do, `is_free` that one of them has no suspects.
-    pub(super) fn surplus(&self, is_idle: bool, is_free: bool) -> Option<u64> {
+    /// do, `is_free` that one of them has no suspects, `free` how many more could run in them now.
+    pub(super) fn surplus(&self, is_idle: bool, is_free: bool, free: u64) -> Option<u64> {
         let is_old = self.backlog_since.is_some_and(|since| since.elapsed() >= OLD_BACKLOG);
         let asked = self.asked_to_hand_over.is_some_and(|since| since.elapsed() < HAND_OVER_PAUSE);
         let ready = self.figures.counts.ready;
@@ -82,8 +88,9 @@ impl Slot {
             // Suspects are left where they are: elsewhere they would hold up others.
             (_, true) if self.harmless() > 0 => self.harmless(),
             (true, _) => ready.div_ceil(2),
-            (false, _) => return None,
+            (false, _) if is_old => self.harmless().min(free),
+            (false, _) => 0,
         };
-        Some(most.min(HAND_OVER_MOST))
+        Some(most.min(HAND_OVER_MOST)).filter(|most| *most > 0)
     }
 }

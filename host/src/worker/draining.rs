@@ -7,7 +7,8 @@ use crate::clock::Stopwatch;
 impl Keeper {
     pub(super) fn drain(&mut self) {
         if self.draining.is_none() {
-            tracing::info!(running = self.running.len(), grace = ?self.options.grace, "draining");
+            let (pid, running) = (self.figures.pid, self.running.len());
+            tracing::info!(pid, running, grace = ?self.options.grace, "draining");
             self.draining = Some(Stopwatch::start());
             self.running.values().for_each(|running| running.signals.cancel());
         }

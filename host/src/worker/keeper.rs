@@ -23,6 +23,7 @@ use wasmq_wal::{PendingSync, SyncOutcome};
 use super::attention::Attention;
 use super::executor::{Dispatch, Finished, ToExecutor};
 use super::figures::{AttemptProgress, WorkerFigures};
+use super::obituaries::Obituaries;
 use super::intake::Batch;
 use super::loader::{Components, Loaded};
 use super::undertaker::Buried;
@@ -127,6 +128,7 @@ pub(super) struct Keeper {
     /// Not before this has passed is a failed burial tried again.
     pub(super) burial_pause: Option<(Stopwatch, Duration)>,
     pub(super) figures: WorkerFigures,
+    pub(super) obituaries: Obituaries,
     pub(super) draining: Option<Stopwatch>,
     pub(super) aborted: bool,
     /// When broken components were last tried again.
@@ -198,9 +200,10 @@ fn work(shared: &SharedKeeper, commands: &Receiver<Command>) -> Result<(), Journ
         let mut keeper = lock(shared);
         let drained = keeper.as_mut().map(|keeper| keeper.second_half(synced, answers)).transpose()?;
         if drained == Some(true)
-            && let Some(keeper) = keeper.take()
+            && let Some(mut keeper) = keeper.take()
         {
-            tracing::info!("drained");
+            keeper.obituaries.tell(true);
+            tracing::info!(pid = keeper.figures.pid, "drained");
             return keeper.live.close();
         }
     }
@@ -238,6 +241,7 @@ impl Keeper {
             unburied: false,
             burial_pause: None,
             figures: Default::default(),
+            obituaries: Default::default(),
             draining: None,
             aborted: false,
             last_repair: None,
@@ -367,6 +371,7 @@ impl Keeper {
 
     /// Adopts free logs, notices deploys, tells the figures, compacts.
     fn look_around(&mut self) -> Result<(), JournalError> {
+        self.obituaries.tell(false);
         if self.draining.is_some() {
             // Who says nothing would be taken for stopped.
             self.tell_figures();

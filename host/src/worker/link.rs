@@ -21,7 +21,7 @@ pub(super) fn read(socket: UnixStream, keeper: &Sender<Command>) {
             Ok(Some(frame)) if frame.kind == Kind::Drain => Command::Drain,
             Ok(Some(frame)) => Command::Frame(frame),
             Ok(None) | Err(_) => {
-                tracing::info!("the supervisor is gone");
+                tracing::warn!(pid = std::process::id(), "the server that this worker belongs to is gone");
                 let _ = keeper.send(Command::SupervisorGone);
                 return;
             }

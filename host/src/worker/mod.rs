@@ -18,6 +18,7 @@ mod intake;
 mod keeper;
 mod link;
 mod loader;
+mod obituaries;
 mod outcome;
 mod process;
 mod undertaker;

@@ -3,8 +3,6 @@
 //! Invariants: an attempt is judged once, even if its end is reported twice; if the details of a
 //! failure cannot be kept, the decision is made without them.
 
-use std::collections::BTreeMap;
-
 use wasmq_core::bytes::cap_text;
 use wasmq_core::event::{Exhausted, Outcome as End};
 use wasmq_core::report::{FailureReport, MAX_SUMMARY_BYTES};
@@ -81,11 +79,11 @@ impl Keeper {
     }
 
     fn failed(&mut self, id: InvocationId, running: &Running, report: AttemptReport) -> Result<(), JournalError> {
-        self.figures.failed_attempts += 1;
         let failure = report.failure.map_or_else(FailureReport::default, |failure| *failure);
         if self.draining.is_some() && failure.observed.iter().any(|what| what == "cancelled") {
             return self.live.released(id);
         }
+        self.figures.failed_attempts += 1;
         let own = self.live.get(&id).and_then(|entry| entry.invocation.max_attempts);
         let max_attempts = own.map_or(running.settings.max_attempts, |own| own.get());
         let outcome = Outcome {
@@ -200,7 +198,11 @@ impl Keeper {
         }
         self.figures.dlq_error = None;
         self.burial_pause = None;
-        log_deaths(&buried.tasks);
+        // Elsewhere whoever waits is told, and nothing is kept.
+        if self.options.adopts {
+            self.obituaries.note(&buried.tasks);
+            self.obituaries.tell(false);
+        }
         for task in buried.tasks {
             self.figures.dead += 1;
             if self.still_holds(&task) {
@@ -232,20 +234,6 @@ impl Keeper {
         let is_given_up =
             self.live.get(&task.id).is_some_and(|held| matches!(held.phase, wasmq_core::state::Phase::Exhausted(_)));
         is_given_up && self.is_current(&task.id, task.replays)
-    }
-}
-
-/// Tells the log of a batch of dead tasks, those that failed alike in one record, with the latest of them.
-fn log_deaths(tasks: &[DeadTask]) {
-    let mut groups: BTreeMap<&str, (u64, &DeadTask)> = BTreeMap::new();
-    for task in tasks {
-        let group = groups.entry(&task.fingerprint).or_insert((0, task));
-        *group = (group.0 + 1, task);
-    }
-    for (group, (count, dead)) in groups {
-        let DeadTask { id, task, version, verdict, .. } = dead;
-        let why = dead.summary();
-        tracing::warn!(%task, %version, %verdict, count, why, %id, group, "moved to the dead letter queue");
     }
 }
 

@@ -429,4 +429,7 @@ fn a_component_that_is_gone_is_a_problem_that_status_tells_of() {
     std::fs::remove_file(file(&world, Kind::Component)).unwrap();
     let gone = world.status()["problems"].to_string();
     assert!(gone.contains("the component of echo v1 is gone") && gone.contains("deploy it again"), "{gone}");
+    let verified = world.run(&["store", "verify"]).fails(11, "");
+    assert!(verified.text().contains("with --no-activate"), "{}", verified.text());
+    assert!(!verified.stderr.contains("is repaired by"), "nothing can be: {}", verified.stderr);
 }

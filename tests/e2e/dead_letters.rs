@@ -38,6 +38,10 @@ fn a_task_or_group_that_does_not_exist_is_not_taken_for_an_empty_one() {
     }
     world.run(&["dlq", "retry", "--group", &group]).ok();
     world.run(&["dlq", "retry", "--group", &group]).fails(3, &group);
+    for command in ["retry", "delete"] {
+        let ran = world.run(&["dlq", command, "--task", "job"]).ok();
+        assert!(ran.text().is_empty() && ran.stderr.contains("nothing was done"), "{command}: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -51,6 +51,37 @@ fn other_bytes_or_other_settings_make_the_next_version() {
 }
 
 #[test]
+fn what_is_pinned_to_a_version_that_is_gone_says_so() {
+    let world = World::new();
+    world.deploy("echo", &[]);
+    let pinned = world.enqueue(&["echo", "x", "--component", "v1"]);
+    let free = world.enqueue(&["echo", "y"]);
+    assert_eq!(world.run(&["show", &pinned, "--json"]).ok().json()["pinned"], "v1");
+    world.run(&["task", "remove", "echo"]).ok();
+    world.deploy("echo", &[]);
+    let page = world.run(&["show", &pinned]).ok().text();
+    assert!(
+        page.contains("due, but task echo has no version v1; it has v2") && page.contains("version   v1"),
+        "{page}"
+    );
+    assert_eq!(world.run(&["show", &free, "--json"]).ok().json()["phase"], "ready");
+    let problems = world.status()["problems"].to_string();
+    assert!(problems.contains("1 of 1: task echo has no version v1; it has v2"), "{problems}");
+    world.run(&["cancel", &pinned]).ok();
+    assert!(!world.status()["problems"].to_string().contains("awaiting"));
+}
+
+#[test]
+fn a_label_that_is_given_is_told_of_also_when_nothing_else_changes() {
+    let world = World::new();
+    let file = guest_file("echo");
+    for _ in 0..2 {
+        let ran = world.run(&["deploy", "echo", file.to_str().unwrap(), "--label", "good"]).ok();
+        assert!(ran.stderr.contains("v1 has the label good"), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_version_that_is_not_activated_waits_for_task_activate() {
     let world = World::new();
     world.deploy_as("t", &guest_file(ECHO), &[]);

@@ -66,7 +66,10 @@ fn a_follow_up_of_a_task_that_is_not_deployed_waits_until_it_is() {
     let id = end["output"]["text"].as_str().unwrap();
     let waiting = world.until_phase(id, "awaiting-deploy");
     assert_eq!((&waiting["attempts"], &waiting["task"]), (&json!(0), &json!("panics")));
-    assert_eq!(world.status()["live"]["awaiting_deploy"], 1);
+    assert_eq!(waiting["lacks"], "no task panics is deployed; deploy it first");
+    let status = world.status();
+    assert_eq!(status["live"]["awaiting_deploy"], 1);
+    assert!(status["problems"].to_string().contains("1 of 1: no task panics is deployed"), "{status}");
     world.deploy("panics", &[]);
     until("it has run", || world.dead().len() == 1);
     let dead = world.dead_task(id);

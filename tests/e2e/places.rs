@@ -183,6 +183,26 @@ fn a_server_does_not_start_on_parts_that_it_may_not_write() {
 }
 
 #[test]
+fn a_server_of_another_user_is_told_of_as_such() {
+    let world = World::new();
+    if !has_stranger(&world) {
+        return;
+    }
+    world.deploy("echo", &[]);
+    let server = world.serve(&["--workers", "1"]);
+    chown(&world.data(), STRANGER, false);
+    chown(&world.data().join("journal"), STRANGER, true);
+    let stranger = |arguments: &[&str]| ran(as_stranger(&world.command(arguments)).output().unwrap());
+    for arguments in [&["enqueue", "echo", "x"][..], &["enqueue", "echo", "x", "--wait"]] {
+        let refused = stranger(arguments).fails(8, "a server there belongs to another user");
+        assert!(refused.stderr.contains("run this as that user"), "{}", refused.stderr);
+    }
+    let status = stranger(&["status"]).ok();
+    assert!(status.text().contains("cannot be asked") && !status.stderr.contains("no server runs"), "{status:?}");
+    server.stop();
+}
+
+#[test]
 fn a_log_of_another_user_is_told_of_and_taken_over_once_that_is_permitted() {
     let (world, _) = furnished();
     if !has_stranger(&world) {

@@ -111,6 +111,39 @@ fn sigterm_lets_what_runs_finish_and_keeps_what_is_delayed() {
 }
 
 #[test]
+fn the_status_of_a_server_that_drains_says_which_workers_have_ended_and_blames_no_attempt() {
+    let world = World::new();
+    world.deploy("slow", &["--timeout", "1h"]);
+    world.deploy("cancel", &["--timeout", "1h"]);
+    let mut server = world.serve(&["--workers", "2", "--concurrency", "1", "--grace", "1h"]);
+    until("both are there", || world.workers().len() == 2);
+    world.enqueue(&["cancel", "360000"]);
+    until_running(&world, 1);
+    world.enqueue(&["slow", "3000000"]);
+    until_running(&world, 2);
+    server.signal("TERM");
+    until("one has ended", || world.workers().len() == 1);
+    assert_eq!(figures(&world, "failed_attempts"), [0, 0], "what was put back did not fail");
+    let page = world.run(&["status"]).ok().text();
+    assert!(page.contains("ended") && !page.contains("starts again"), "{page}");
+    server.press_until_ended("TERM");
+}
+
+#[test]
+fn the_log_of_a_server_is_json_alone_when_that_is_wanted() {
+    let world = World::new();
+    world.deploy("panics", &["--max-attempts", "1"]);
+    let server = world.serve(&["--workers", "1", "--log-format", "json"]);
+    world.wait_for(&["panics", "x"]);
+    until("it is told", || server.log().contains("moved to the dead letter queue"));
+    assert!(server.log().contains("serving on"));
+    for line in server.log().lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+    server.stop();
+}
+
+#[test]
 fn what_outlasts_the_grace_time_is_put_back_uncounted() {
     let world = World::new();
     world.deploy("slow", &[]);
@@ -176,8 +209,9 @@ fn a_worker_that_drains_for_long_is_not_taken_for_stopped() {
 fn nothing_new_is_started_while_a_server_drains() {
     let world = World::new();
     world.deploy("slow", &[]);
+    world.deploy("echo", &[]);
     let mut server = world.serve(&["--workers", "1", "--concurrency", "1"]);
-    world.enqueue(&["slow", "1500"]);
+    world.enqueue(&["slow", "4000"]);
     until_running(&world, 1);
     let waiting = world.enqueue(&["slow", "20000"]);
     server.signal("TERM");
@@ -185,6 +219,8 @@ fn nothing_new_is_started_while_a_server_drains() {
     let figures = &world.status()["servers"][0];
     assert_eq!((figures["pid"].as_u64(), &figures["draining"]), (Some(server.pid().into()), &true.into()));
     assert!(world.run(&["status"]).ok().text().contains("it stops"));
+    let here = world.run(&["enqueue", "echo", "by myself", "--wait"]).ok();
+    assert_eq!(here.text(), "by myself", "a server that drains is not waited for");
     let during = world.enqueue(&["slow", "20000"]);
     assert_eq!(server.ended(), 0, "{}", server.log());
     let mut ids: Vec<String> = world.live().iter().map(|live| live["id"].as_str().unwrap().to_owned()).collect();

@@ -62,6 +62,12 @@ fn without_a_store_the_commands_about_dead_tasks_say_that_none_are_kept() {
     ] {
         world.run(&[&["dlq"], rest.as_slice()].concat()).fails(9, "no dead tasks are kept");
     }
+    for live in [&["list"][..], &["show", id]] {
+        let ran = world.run(live).fails(9, "live invocations are in the memory of the server only");
+        assert!(ran.stderr.contains("`wasmq status` counts them"), "{}", ran.stderr);
+    }
+    let status = world.run(&["status"]).ok();
+    assert!(status.stderr.contains("wasmq serve --store none"), "{}", status.stderr);
     assert!(!world.data().exists());
 }
 

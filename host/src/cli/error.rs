@@ -190,6 +190,7 @@ const fn queue_code(error: &QueueError) -> (&'static str, Exit) {
     match error {
         QueueError::Unresolved(error) => unresolved_code(error),
         QueueError::UnknownId(_) => ("unknown-id", Exit::NotFound),
+        QueueError::OtherUser { .. } => ("other-user", Exit::Store),
         QueueError::UnknownGroup(_) => ("unknown-group", Exit::NotFound),
         QueueError::AmbiguousId { .. } => ("ambiguous-id", Exit::Ambiguous),
         QueueError::AlreadyRetried { .. } => ("already-retried", Exit::Conflict),
@@ -205,7 +206,7 @@ const fn queue_code(error: &QueueError) -> (&'static str, Exit) {
         QueueError::Settings(_) => ("settings", Exit::Usage),
         QueueError::Metadata(_) => ("metadata", Exit::Usage),
         QueueError::PayloadTooLarge { .. } => ("payload-too-large", Exit::Usage),
-        QueueError::NothingKept => ("nothing-kept", Exit::Unavailable),
+        QueueError::NothingKept | QueueError::InMemory => ("nothing-kept", Exit::Unavailable),
         QueueError::NoServer { .. } => ("no-server", Exit::Unavailable),
         QueueError::Unavailable(_) => ("unavailable", Exit::Unavailable),
         QueueError::IsDead(_) => ("is-dead", Exit::Conflict),

@@ -119,6 +119,11 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         QueueError::AlreadyDeleted { at, .. } => format!("that was at {}", time::local(*at)),
         QueueError::StillLive(id) => format!("`wasmq show {id}` says where it stands, `wasmq cancel {id}` ends it"),
         QueueError::PayloadTooLarge { found, limit } => payload_hint(Some(*found), *limit),
+        QueueError::InMemory => "`wasmq status` counts them".to_owned(),
+        QueueError::OtherUser { run_dir } => format!(
+            "run this as that user; when no server runs, remove what is left of it in {}",
+            run_dir.display()
+        ),
         QueueError::NothingKept => "choose the store dir to keep dead tasks".to_owned(),
         QueueError::NoServer { store: StoreKind::None, .. } => "start one with `wasmq serve --store none`".to_owned(),
         QueueError::NoServer { .. } => "start one with `wasmq serve`".to_owned(),

@@ -360,7 +360,8 @@ fn keep_damage(journal: &DiskJournal, orphan: &Orphan, report: &ScanReport) -> b
     if let Some(torn) = &report.torn {
         let kept = wasmq_wal::quarantine(journal.disk.as_ref(), &torn.path, torn.offset, torn.bytes);
         kept_all &= !matches!(&kept, Err(error) if error.is_no_space());
-        tracing::warn!(log = %orphan.id(), offset = torn.offset, bytes = torn.bytes, ?kept,
+        let kept = kept.map_or_else(|error| error_chain(&error), |path| path.display().to_string());
+        tracing::warn!(log = %orphan.id(), offset = torn.offset, bytes = torn.bytes, kept,
             "the end of a log is no whole record, as a cut write leaves it or damage; it was set aside and the rest was read");
     }
     for damage in &report.damaged {
@@ -370,7 +371,7 @@ fn keep_damage(journal: &DiskJournal, orphan: &Orphan, report: &ScanReport) -> b
         }
         match wasmq_wal::quarantine(journal.disk.as_ref(), &damage.path, damage.offset, damage.bytes) {
             Ok(kept) => {
-                tracing::error!(%damage, kept = ?kept, "a damaged place in a log was set aside; the rest was read")
+                tracing::error!(%damage, kept = %kept.display(), "a damaged place in a log was set aside; the rest was read")
             }
             Err(error) => {
                 kept_all &= !error.is_no_space();

@@ -43,7 +43,7 @@ impl Pool {
     /// that can do without, when none answers.
     pub(super) fn take(&self, run_dir: &Path, store: StoreKind) -> Result<Option<Client>, QueueError> {
         while let Some(mut client) = lock(&self.idle).pop() {
-            if client.is_connected() && client.answers() {
+            if client.is_connected() && matches!(client.greet(), Greeting::Takes) {
                 return Ok(Some(client));
             }
         }
@@ -69,6 +69,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a server says when it is greeted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Greeting {
+    /// It takes what comes.
+    Takes,
+    /// It stops, and takes nothing.
+    Drains,
+    /// Nothing.
+    Silent,
+}
+
 /// A connection to one server.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -81,19 +92,22 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Connects to one of the servers on a data directory that answer, by lot, so that several share the
-    /// work; `None` when there is none, [`QueueError::Unavailable`] when none answers. One with another store
-    /// is an error: it would keep less, or more, than the caller believes.
+    /// Connects to one of the servers on a data directory that answer and do not drain, by lot, so that several
+    /// share the work; `None` when there is none, [`QueueError::Unavailable`] when none answers. One with another
+    /// store is an error: it would keep less, or more, than the caller believes.
     pub(super) fn connect_any(run_dir: &Path, store: StoreKind) -> Result<Option<Self>, QueueError> {
         let mut clients = Self::connect_all(run_dir, store)?;
-        if clients.is_empty() {
-            return Ok(None);
-        }
+        let mut is_silent = false;
         while !clients.is_empty() {
             let mut client = clients.swap_remove(clock::draw(clients.len()));
-            if client.answers() {
-                return Ok(Some(client));
+            match client.greet() {
+                Greeting::Takes => return Ok(Some(client)),
+                Greeting::Drains => {}
+                Greeting::Silent => is_silent = true,
             }
+        }
+        if !is_silent {
+            return Ok(None);
         }
         Err(QueueError::Unavailable(format!(
             "it has not answered for {} s; nothing was asked of it",
@@ -103,20 +117,26 @@ impl Client {
 
     /// Whether the server is alive enough to be entrusted with something: it answered a moment ago, or does so
     /// now.
-    fn answers(&mut self) -> bool {
+    fn greet(&mut self) -> Greeting {
         if self.heard.is_some_and(|since| since.elapsed() < HEARD) {
-            return true;
+            return Greeting::Takes;
         }
-        let answered = self.figures_within(GREETING).is_ok();
-        answered && self.be_patient_for(Some(SOON)).is_ok()
+        match self.figures_within(GREETING) {
+            Ok(figures) if figures.draining => Greeting::Drains,
+            Ok(_) if self.be_patient_for(Some(SOON)).is_ok() => Greeting::Takes,
+            _ => Greeting::Silent,
+        }
     }
 
     /// Connects to every server on a data directory.
     pub(super) fn connect_all(run_dir: &Path, store: StoreKind) -> Result<Vec<Self>, QueueError> {
-        let servers = supervisor::servers(run_dir).map_err(QueueError::Connection)?;
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => QueueError::OtherUser { run_dir: run_dir.to_owned() },
+            _ => QueueError::Connection(error),
+        };
         let mut clients = Vec::new();
-        for server in servers {
-            let connected = supervisor::connect(run_dir, &server).map_err(QueueError::Connection)?;
+        for server in supervisor::servers(run_dir).map_err(failed)? {
+            let connected = supervisor::connect(run_dir, &server).map_err(failed)?;
             match connected {
                 Some(_) if server.store != store => {
                     return Err(QueueError::OtherStore { wanted: store, running: server.store });

@@ -123,6 +123,15 @@ pub enum QueueError {
     /// The store `none` keeps nothing.
     #[error("the store is `none`: no dead tasks are kept and nothing survives the server")]
     NothingKept,
+    /// Live invocations of the store `none` cannot be listed.
+    #[error("the store is `none`: live invocations are in the memory of the server only")]
+    InMemory,
+    /// The socket of a server is not this user's.
+    #[error("a server there belongs to another user, and only that user may use its socket in {}", run_dir.display())]
+    OtherUser {
+        /// The directory of the socket.
+        run_dir: PathBuf,
+    },
     /// Something that only a running server can do.
     #[error("no server is running on {}", data_dir.display())]
     NoServer {

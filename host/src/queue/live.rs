@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use wasmq_core::invocation::Pin;
 use wasmq_core::state::{Entry, Phase, Suspicion};
 use wasmq_core::{Attempt, DeadTask, InvocationId, TaskName, Timestamp};
 
@@ -52,6 +53,10 @@ pub struct Live {
     pub metadata: Vec<(String, String)>,
     /// The size of its payload, in bytes; absent where it is not known without reading it.
     pub payload_bytes: Option<u64>,
+    /// The version that it was enqueued or retried for; absent when that is whatever is current.
+    pub pinned: Option<String>,
+    /// What it lacks, when it awaits a deploy.
+    pub lacks: Option<String>,
     /// How far a running attempt says it has come.
     pub progress: Option<Progress>,
     /// The attempt during which its worker died, if that was its last: it runs alone next.
@@ -72,6 +77,8 @@ pub enum Shown {
 pub struct Status {
     /// The servers that run on this data directory.
     pub servers: Vec<ServerFigures>,
+    /// Whether there are servers that could not be asked.
+    pub has_unknown_servers: bool,
     /// All live invocations.
     pub counts: Counts,
     /// Live invocations by task.
@@ -92,7 +99,7 @@ impl Queue {
     pub fn status(&self) -> Result<Status, QueueError> {
         let inner = &self.inner;
         let (servers, problems) = inner.ask_servers()?;
-        let mut status = Status { servers, problems, ..Status::default() };
+        let mut status = Status { has_unknown_servers: !problems.is_empty(), servers, problems, ..Status::default() };
         let workers = status.servers.iter().flat_map(|server| &server.workers);
         status.problems.extend(workers.filter(|worker| worker.is_silent()).map(|worker| {
             format!(
@@ -114,11 +121,18 @@ impl Queue {
             format!("component {digest} cannot be used, and what needs it waits for a deploy: {reason}")
         }));
         status.problems.extend(judge.missing_components());
+        let mut reasons = BTreeMap::new();
         for live in snapshot.entries.values() {
             let phase = judge.phase(live);
+            if let Some(reason) = judge.lacks(&phase, live) {
+                *reasons.entry(reason).or_insert(0_u64) += 1;
+            }
             count(&mut status.counts, &phase, &live.entry);
             count(status.by_task.entry(live.entry.invocation.task.clone()).or_default(), &phase, &live.entry);
         }
+        status.problems.extend(reasons.into_iter().map(|(reason, count)| {
+            format!("awaiting a deploy: {count} of {}: {reason}", status.counts.awaiting_deploy)
+        }));
         status.free_logs = snapshot.free_logs;
         // What reading a log tells as well is told once.
         let left_alone = left_alone_by(&status.servers).into_iter();
@@ -159,7 +173,7 @@ impl Queue {
     pub fn list(&self, filter: &LiveFilter) -> Result<Vec<Live>, QueueError> {
         let inner = &self.inner;
         if inner.options.store == StoreKind::None {
-            return Err(QueueError::NothingKept);
+            return Err(QueueError::InMemory);
         }
         let snapshot = inner.snapshot()?;
         let wanted = |live: &&LiveEntry| filter.task.as_ref().is_none_or(|task| live.entry.invocation.task == *task);
@@ -174,11 +188,11 @@ impl Queue {
     ///
     /// # Errors
     /// [`QueueError::UnknownId`], [`QueueError::AmbiguousId`], [`QueueError::NotAnId`], or when the
-    /// store cannot be read.
+    /// store cannot be read or is `none`.
     pub fn show(&self, id: &str) -> Result<Shown, QueueError> {
         let inner = &self.inner;
         if inner.options.store == StoreKind::None {
-            return Err(QueueError::NothingKept);
+            return Err(QueueError::InMemory);
         }
         let id = inner.find_id(id)?;
         if let Some(live) = inner.snapshot()?.entries.get(&id) {
@@ -234,7 +248,7 @@ impl Inner {
     fn ask_servers(&self) -> Result<(Vec<ServerFigures>, Vec<String>), QueueError> {
         let (mut servers, mut problems) = (Vec::new(), Vec::new());
         let clients = match Client::connect_all(&self.layout.run(), self.options.store) {
-            Err(QueueError::Connection(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(QueueError::OtherUser { .. }) => {
                 problems.push("a server cannot be asked: only its own user may use its socket".to_owned());
                 return Ok((servers, problems));
             }
@@ -300,10 +314,17 @@ impl Inner {
         let entry = &live.entry;
         let invocation = &entry.invocation;
         let of_task = judge.resolve(invocation).map(|resolved| resolved.settings.max_attempts);
+        let phase = judge.phase(live);
         Live {
             id: invocation.id,
             task: invocation.task.clone(),
-            phase: judge.phase(live),
+            lacks: judge.lacks(&phase, live),
+            phase,
+            pinned: match &invocation.pin {
+                Pin::Current => None,
+                Pin::Version(number) => Some(number.to_string()),
+                Pin::Digest(digest) => Some(digest.to_string()),
+            },
             due_at: entry.due_at(judge.now),
             enqueued_at: invocation.enqueued_at,
             attempts: entry.attempts,

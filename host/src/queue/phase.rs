@@ -85,14 +85,16 @@ impl<'a> Judge<'a> {
         &self.broken
     }
 
-    /// Current versions whose component is gone, a sentence each.
+    /// Versions whose component is gone, a sentence each. What a worker says of one is not said again.
     pub(super) fn missing_components(&self) -> Vec<String> {
         let tasks = self.tasks.iter().flat_map(Tasks::iter);
-        let current = tasks.filter_map(|task| Some((&task.name, task.current_version().ok()?)));
-        let missing = current.filter(|(_, version)| self.is_missing(&version.digest));
+        let versions = tasks.flat_map(|task| task.versions.iter().map(move |version| (&task.name, version)));
+        let missing =
+            versions.filter(|(_, Version { digest, .. })| !self.broken.contains_key(digest) && self.is_missing(digest));
         let sentence = |(name, version): (&TaskName, &Version)| {
             let path = self.inner.registry.component_path(&version.digest);
-            format!("the component of {name} {} is gone: {}; deploy it again", version.number, path.display())
+            let todo = "deploy it again, with --no-activate unless it is to become current";
+            format!("the component of {name} {} is gone: {}; {todo}", version.number, path.display())
         };
         missing.map(sentence).collect()
     }
@@ -114,6 +116,18 @@ impl<'a> Judge<'a> {
             Phase::Queued { .. } if !live.entry.is_due(self.now) => LivePhase::Delayed,
             Phase::Queued { .. } if self.can_run(&live.entry.invocation) => LivePhase::Ready,
             Phase::Queued { .. } => LivePhase::AwaitingDeploy,
+        }
+    }
+
+    /// What an invocation lacks that awaits a deploy: its task, its version, or a component that works.
+    pub(super) fn lacks(&self, phase: &LivePhase, live: &LiveEntry) -> Option<String> {
+        if *phase != LivePhase::AwaitingDeploy {
+            return None;
+        }
+        let invocation = &live.entry.invocation;
+        match self.tasks.as_ref()?.resolve(&invocation.task, &invocation.pin) {
+            Err(unresolved) => Some(unresolved.to_string()),
+            Ok(found) => Some(format!("{}@{} has no component that works", invocation.task, found.version)),
         }
     }
 

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What was found in place of the registry or its copy.
 type Loaded = Result<Option<State>, RegistryError>;
 
-const REDEPLOY: &str = "deploy the same file again";
+const REDEPLOY: &str = "deploy the same file again, with --no-activate unless it is to become current";
 
 /// What is wrong with the registry of a data directory and its components.
 pub fn check(disk: &Arc<dyn Disk>, data_dir: &Path) -> Check {

@@ -102,7 +102,7 @@ impl Task {
         self.versions.iter().rev().find(is_same)
     }
 
-    pub(crate) fn current_version(&self) -> Result<&Version, Unresolved> {
+    fn current_version(&self) -> Result<&Version, Unresolved> {
         let found = self.current.and_then(|number| self.version(number));
         found.ok_or_else(|| Unresolved::NoCurrent { task: self.name.clone(), existing: self.numbers() })
     }

@@ -24,7 +24,7 @@ pub struct Progress {
     /// What is going on.
     pub note: String,
     /// When it was said.
-    pub at: Timestamp,
+    pub said_at: Timestamp,
 }
 
 /// What goes between a running attempt and whoever runs it. Cheap to clone and to ask.
@@ -64,7 +64,7 @@ impl Signals {
 
     /// Keeps how far the guest says it has come, instead of what it said before.
     pub(super) fn advance(&self, done: u64, total: u64, note: &str) {
-        let progress = Progress { done, total, note: cap_text(note, MAX_NOTE_BYTES).0, at: clock::now() };
+        let progress = Progress { done, total, note: cap_text(note, MAX_NOTE_BYTES).0, said_at: clock::now() };
         *self.0.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
     }
 

@@ -71,6 +71,7 @@ pub fn serve(options: ServeOptions, ready: impl FnOnce()) -> Result<(), ServeErr
         ready();
         hub.run(inbox).await;
         listening.remove();
+        tracing::info!("stopped");
         Ok(())
     })
 }

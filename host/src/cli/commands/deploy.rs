@@ -23,7 +23,7 @@ const LIMITS: &str = "Limits of an attempt";
 /// Deploy a component as the next version of a task.
 ///
 /// The component is checked, stored and compiled before the version becomes current. The same bytes
-/// with the same settings again change nothing.
+/// with the same settings again make no new version, but the one there is becomes current again.
 ///
 /// Accepted are components that export wasmq:task/handler, and command-line programs: payload on stdin,
 /// output from stdout, exit code as verdict. A program is a component that exports wasi:cli/run (wasm32-wasip2)
@@ -147,6 +147,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
             context.program(),
             deployed.task
         ));
+    }
+    if let Some(label) = &args.label {
+        context.out.note(format_args!("{} has the label {label}", deployed.version));
     }
     if deployed.repaired {
         context.out.note("the file of its component was missing or damaged; it is whole again");

@@ -95,6 +95,8 @@ pub fn as_json(live: &Live) -> Value {
         "history": live.history,
         "metadata": live.metadata,
         "payload_bytes": live.payload_bytes,
+        "pinned": live.pinned,
+        "lacks": live.lacks,
         "progress": live.progress,
         "suspect": live.suspect_since.is_some(),
         "suspect_since_attempt": live.suspect_since,

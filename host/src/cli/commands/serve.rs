@@ -11,6 +11,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::output::safe::safe;
 use crate::cli::output::time;
+use crate::config::LogFormat;
 use crate::queue::StoreKind;
 use crate::supervisor::{self, ServeOptions};
 use crate::worker::WorkerConfig;
@@ -88,7 +89,10 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
     supervisor::serve(options, || {
         // A server goes on when nobody reads its greeting.
         let _ = if context.out.is_json() { context.out.json(&json) } else { Ok(()) };
-        context.out.note(text);
+        match context.config.log_format {
+            LogFormat::Json => tracing::info!("{text}"),
+            LogFormat::Text => context.out.note(text),
+        }
     })?;
     Ok(Exit::Ok)
 }
@@ -107,7 +111,8 @@ fn as_json(context: &Context) -> serde_json::Value {
 fn greeting(context: &Context) -> String {
     let config = &context.config;
     let workers = time::count(config.workers.get() as u64, "worker", "workers");
-    let crew = format!("with {workers}, {} attempts each", config.concurrency);
+    let attempts = time::count(config.concurrency.get() as u64, "attempt", "attempts");
+    let crew = format!("with {workers}, {attempts} each");
     match context.store() {
         StoreKind::Dir => format!("serving on {} {crew}; Ctrl-C stops", safe(&config.data.to_string_lossy())),
         StoreKind::None => format!(

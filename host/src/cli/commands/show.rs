@@ -9,6 +9,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::output::json::object;
 use crate::cli::output::paint::Tone;
+use crate::cli::output::safe::safe;
 use crate::cli::output::time;
 use crate::cli::render::sheet::Sheet;
 use crate::cli::render::{attempts, dead_task, progress};
@@ -76,8 +77,9 @@ fn live_page(sheet: &mut Sheet, live: &Live, now: Timestamp, wasmq: &str) {
         ("phase", phase(live, now), list::tone_of(&live.phase)),
         ("enqueued", when(live.enqueued_at), Tone::Plain),
     ];
+    facts.extend(live.pinned.clone().map(|version| ("version", version, Tone::Plain)));
     facts.extend(live.progress.as_ref().map(|said| {
-        let text = format!("{}  ({})", progress::in_words(said), time::relative(said.at, now));
+        let text = format!("{}  ({})", progress::in_words(said), time::relative(said.said_at, now));
         ("progress", text, Tone::Plain)
     }));
     facts.extend(live.due_at.filter(|due| *due > now).map(|due| ("due", when(due), Tone::Plain)));
@@ -101,7 +103,10 @@ fn phase(live: &Live, now: Timestamp) -> String {
     let meaning = match live.phase {
         LivePhase::Ready => "due; it waits for a free place in a worker".to_owned(),
         LivePhase::Delayed => "not due yet".to_owned(),
-        LivePhase::AwaitingDeploy => "due, but no deployed version can run it".to_owned(),
+        LivePhase::AwaitingDeploy => {
+            let lacks = live.lacks.as_deref().unwrap_or("no deployed version can run it");
+            format!("due, but {}", safe(lacks))
+        }
         LivePhase::Running { since } => format!("since {}", time::relative(since, now)),
         LivePhase::Orphaned => "its worker died; another one takes it over".to_owned(),
         LivePhase::Exhausted => "given up; the dead letter queue has not taken it yet".to_owned(),

@@ -40,8 +40,9 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
         status.problems.iter().for_each(|problem| sheet.sentence(Tone::Bad, problem));
     }
     context.out.page(sheet)?;
-    if status.servers.is_empty() {
-        context.out.next_step("no server runs; to start one", &format!("{} serve", context.program()));
+    if status.servers.is_empty() && !status.has_unknown_servers {
+        let store = if context.store() == StoreKind::None { " --store none" } else { "" };
+        context.out.next_step("no server runs; to start one", &format!("{} serve{store}", context.program()));
     }
     Ok(Exit::Ok)
 }
@@ -165,8 +166,11 @@ fn servers(sheet: &mut Sheet, status: &Status) {
         ]);
         for worker in &server.workers {
             let figures = &worker.figures;
-            let state =
-                if worker.alive { Cell::new("runs", Tone::Good) } else { Cell::new("starts again", Tone::Warn) };
+            let state = match (worker.alive, server.draining) {
+                (true, _) => Cell::new("runs", Tone::Good),
+                (false, true) => Cell::plain("ended"),
+                (false, false) => Cell::new("starts again", Tone::Warn),
+            };
             table.row([
                 Cell::default(),
                 Cell::plain(figures.pid),

@@ -44,9 +44,10 @@ pub enum Command {
     },
     /// Remove a task.
     ///
-    /// Its live invocations wait until it is deployed again. Its dead tasks stay, and so do the files of
-    /// its components, in components/sha256/ of the data directory: to retry a dead task of it, even with
-    /// the component that failed, deploy that file again first.
+    /// Its live invocations wait until it is deployed again. Numbers of versions go on, so those that were
+    /// enqueued for a version of it by its number wait until they are cancelled. Its dead tasks stay, and so
+    /// do the files of its components, in components/sha256/ of the data directory: to retry a dead task of
+    /// it, even with the component that failed, deploy that file again first.
     #[command(after_help = "Example:\n  wasmq task remove resize")]
     Remove {
         /// The name of the task.

@@ -62,14 +62,14 @@ impl Table {
     /// The lines, with the titles first when there are any. `terminal` is its width in columns.
     #[must_use]
     pub fn lines(&self, paint: Paint, terminal: Option<usize>) -> Vec<String> {
-        let terminal = terminal.filter(|_| !self.whole);
         let titles: Vec<Cell> =
             self.titles.iter().map(|title| Cell::new(title.trim_start_matches('>'), Tone::Faint)).collect();
         let head = titles.iter().any(|title| !title.text.is_empty()).then_some(&titles);
         let widths: Vec<usize> = (0..self.titles.len()).map(|at| self.width_of(at)).collect();
         let breaks = terminal.map(|terminal| breaks(&widths, terminal)).unwrap_or_default();
         let rows = head.into_iter().chain(&self.rows);
-        rows.flat_map(|row| self.row_lines(row, &widths, &breaks, paint, terminal)).collect()
+        let cut_at = terminal.filter(|_| !self.whole);
+        rows.flat_map(|row| self.row_lines(row, &widths, &breaks, paint, cut_at)).collect()
     }
 
     fn width_of(&self, at: usize) -> usize {

@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn what_a_guest_says_is_told_as_far_as_it_makes_sense() {
         let told = |done, total, note: &str| {
-            let progress = Progress { done, total, note: note.to_owned(), at: Timestamp(0) };
+            let progress = Progress { done, total, note: note.to_owned(), said_at: Timestamp(0) };
             (in_words(&progress), short(&progress))
         };
         let pair = |words: &str, short: &str| (words.to_owned(), short.to_owned());

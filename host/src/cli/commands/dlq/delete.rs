@@ -44,6 +44,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         Selection::Ids(ids) => ids.len() as u64,
         _ => dead.count(&selection)?,
     };
+    if count == 0 && args.which.ids.is_empty() {
+        context.out.note("no dead task is meant; nothing was done");
+        return Ok(Exit::Ok);
+    }
     confirm(args, count, context)?;
     let bar = context.out.progress(count, "deleted");
     let report = dead.delete(&selection, &mut |seen| bar.set_position(seen));

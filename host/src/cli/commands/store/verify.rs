@@ -8,6 +8,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::paint::Tone;
 use crate::cli::output::table::{Cell, Table};
 use crate::cli::output::time;
+use crate::findings::REPAIR;
 use crate::queue::{Check, Effect, verify_store};
 
 /// Read every file of the data directory and say what is damaged.
@@ -32,7 +33,7 @@ pub fn run(context: &mut Context) -> Result<Exit, CliError> {
     }
     findings(context, &check)?;
     context.out.line(summary(&check))?;
-    if !check.is_sound() {
+    if check.findings.iter().any(|finding| finding.todo.contains(REPAIR)) {
         let command = format!("{} store repair", context.program());
         context.out.next_step("what can be repaired is repaired by", &command);
     }

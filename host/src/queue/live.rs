@@ -2,8 +2,6 @@
 //!
 //! Invariant: looking takes no lock and disturbs no worker.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use wasmq_core::invocation::Pin;
 use wasmq_core::state::{Entry, Phase, Suspicion};
 use wasmq_core::{Attempt, DeadTask, InvocationId, TaskName, Timestamp};
@@ -11,8 +9,7 @@ use wasmq_core::{Attempt, DeadTask, InvocationId, TaskName, Timestamp};
 use super::client::Client;
 use super::phase::{Judge, LivePhase};
 use super::{Inner, Queue, QueueError};
-use crate::causes::error_chain;
-use crate::journal::{self, Counts, LiveEntry, Snapshot};
+use crate::journal::{self, LiveEntry, Snapshot};
 use crate::runtime::Progress;
 use crate::store::StoreKind;
 use crate::supervisor::ServerFigures;
@@ -72,100 +69,7 @@ pub enum Shown {
     Dead(Box<DeadTask>),
 }
 
-/// The state of the queue.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Status {
-    /// The servers that run on this data directory.
-    pub servers: Vec<ServerFigures>,
-    /// Whether there are servers that could not be asked.
-    pub has_unknown_servers: bool,
-    /// All live invocations.
-    pub counts: Counts,
-    /// Live invocations by task.
-    pub by_task: BTreeMap<TaskName, Counts>,
-    /// Logs that wait to be adopted.
-    pub free_logs: u32,
-    /// Dead tasks; absent with the store `none`, and when they cannot be read.
-    pub dead: Option<u64>,
-    /// Damage and other things somebody should look at.
-    pub problems: Vec<String>,
-}
-
 impl Queue {
-    /// How much there is of everything.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub fn status(&self) -> Result<Status, QueueError> {
-        let inner = &self.inner;
-        let (servers, problems) = inner.ask_servers()?;
-        let mut status = Status { has_unknown_servers: !problems.is_empty(), servers, problems, ..Status::default() };
-        let workers = status.servers.iter().flat_map(|server| &server.workers);
-        status.problems.extend(workers.filter(|worker| worker.is_silent()).map(|worker| {
-            format!(
-                "the worker with pid {} has said nothing for {} s: it was stopped, or waits for its disk; when it is \
-                 killed, another takes over its work",
-                worker.figures.pid,
-                worker.silent_ms / 1000
-            )
-        }));
-        if inner.options.store == StoreKind::None {
-            for server in &status.servers {
-                server.workers.iter().for_each(|worker| add(&mut status.counts, &worker.figures.counts));
-            }
-            return Ok(status);
-        }
-        let snapshot = inner.snapshot()?;
-        let mut judge = Judge::new(inner, &status.servers);
-        status.problems.extend(judge.broken().iter().map(|(digest, reason)| {
-            format!("component {digest} cannot be used, and what needs it waits for a deploy: {reason}")
-        }));
-        status.problems.extend(judge.missing_components());
-        let mut reasons = BTreeMap::new();
-        for live in snapshot.entries.values() {
-            let phase = judge.phase(live);
-            if let Some(reason) = judge.lacks(&phase, live) {
-                *reasons.entry(reason).or_insert(0_u64) += 1;
-            }
-            count(&mut status.counts, &phase, &live.entry);
-            count(status.by_task.entry(live.entry.invocation.task.clone()).or_default(), &phase, &live.entry);
-        }
-        status.problems.extend(reasons.into_iter().map(|(reason, count)| {
-            format!("awaiting a deploy: {count} of {}: {reason}", status.counts.awaiting_deploy)
-        }));
-        status.free_logs = snapshot.free_logs;
-        // What reading a log tells as well is told once.
-        let left_alone = left_alone_by(&status.servers).into_iter();
-        let is_told = |why: &String| snapshot.problems.iter().any(|problem| why.ends_with(problem));
-        status.problems.extend(left_alone.filter(|why| !is_told(why)));
-        status.problems.extend(snapshot.problems);
-        status.problems.extend(inner.registry.damage().map(|error| error_chain(&error)));
-        if !inner.exists()? {
-            status.problems.push(format!(
-                "{} does not exist; nothing was ever deployed or enqueued there",
-                inner.layout.root().display()
-            ));
-        }
-        if journal::refuses_new_work(&inner.disk, &inner.layout.journal()) {
-            status
-                .problems
-                .push("the disk is full: new work is refused until there is room; what is queued runs on".to_owned());
-        }
-        self.add_dead(&mut status);
-        Ok(status)
-    }
-
-    /// Adds what the dead letter queue has to say.
-    fn add_dead(&self, status: &mut Status) {
-        match self.dead_tasks().damage().and_then(|damage| Ok((damage, self.inner.dlq.counts()?.total))) {
-            Ok((damage, total)) => {
-                status.problems.extend(damage);
-                status.dead = Some(total);
-            }
-            Err(error) => status.problems.push(error_chain(&error)),
-        }
-    }
-
     /// Live invocations, oldest first.
     ///
     /// # Errors
@@ -245,7 +149,7 @@ impl Inner {
     }
 
     /// The figures of all servers. One that cannot be asked is a problem and hides nothing of the rest.
-    fn ask_servers(&self) -> Result<(Vec<ServerFigures>, Vec<String>), QueueError> {
+    pub(super) fn ask_servers(&self) -> Result<(Vec<ServerFigures>, Vec<String>), QueueError> {
         let (mut servers, mut problems) = (Vec::new(), Vec::new());
         let clients = match Client::connect_all(&self.layout.run(), self.options.store) {
             Err(QueueError::OtherUser { .. }) => {
@@ -352,40 +256,7 @@ impl Inner {
 }
 
 /// The attempt that made an invocation a suspect.
-fn suspect_since<P>(entry: &Entry<P>) -> Option<u32> {
+pub(super) fn suspect_since<P>(entry: &Entry<P>) -> Option<u32> {
     let is_suspect = entry.suspicion != Suspicion::None && matches!(entry.phase, Phase::Queued { .. });
     is_suspect.then_some(entry.attempts)
-}
-
-/// Logs that workers cannot take over, as problems, each once however many workers tell of it.
-fn left_alone_by(servers: &[ServerFigures]) -> BTreeSet<String> {
-    let workers = servers.iter().flat_map(|server| &server.workers);
-    let logs = workers.filter(|worker| worker.alive).flat_map(|worker| &worker.figures.left_alone);
-    logs.map(|why| format!("a log cannot be taken over, and what is in it waits: {why}")).collect()
-}
-
-fn count<P>(counts: &mut Counts, phase: &LivePhase, entry: &Entry<P>) {
-    let runs_alone = matches!(&entry.phase, Phase::Running(started) if started.alone);
-    counts.alone += u64::from(runs_alone && matches!(phase, LivePhase::Running { .. }));
-    counts.suspects += u64::from(*phase == LivePhase::Ready && suspect_since(entry).is_some());
-    let field = match phase {
-        LivePhase::Ready => &mut counts.ready,
-        LivePhase::Orphaned => &mut counts.orphaned,
-        LivePhase::Delayed => &mut counts.delayed,
-        LivePhase::AwaitingDeploy => &mut counts.awaiting_deploy,
-        LivePhase::Running { .. } => &mut counts.running,
-        LivePhase::Exhausted => &mut counts.exhausted,
-    };
-    *field += 1;
-}
-
-fn add(sum: &mut Counts, more: &Counts) {
-    sum.ready += more.ready;
-    sum.delayed += more.delayed;
-    sum.running += more.running;
-    sum.awaiting_deploy += more.awaiting_deploy;
-    sum.exhausted += more.exhausted;
-    sum.orphaned += more.orphaned;
-    sum.suspects += more.suspects;
-    sum.alone += more.alone;
 }

@@ -78,7 +78,8 @@ impl Slot {
     }
 
     /// How many of its invocations others should take, if any. `is_idle` says that one of them has nothing to
-    /// do, `is_free` that one of them has no suspects, `free` how many more could run in them now.
+    /// do, `is_free` that one of them has no suspects, `free` how many more could run in them now. It is half
+    /// then, however many could run: those with a free place now will have more of them.
     pub(super) fn surplus(&self, is_idle: bool, is_free: bool, free: u64) -> Option<u64> {
         let is_old = self.backlog_since.is_some_and(|since| since.elapsed() >= OLD_BACKLOG);
         let asked = self.asked_to_hand_over.is_some_and(|since| since.elapsed() < HAND_OVER_PAUSE);
@@ -88,7 +89,7 @@ impl Slot {
             // Suspects are left where they are: elsewhere they would hold up others.
             (_, true) if self.harmless() > 0 => self.harmless(),
             (true, _) => ready.div_ceil(2),
-            (false, _) if is_old => self.harmless().min(free),
+            (false, _) if is_old && free > 0 => self.harmless().div_ceil(2),
             (false, _) => 0,
         };
         Some(most.min(HAND_OVER_MOST)).filter(|most| *most > 0)

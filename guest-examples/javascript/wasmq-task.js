@@ -42,12 +42,15 @@ function trap(thrown) {
     return "payload" in thrown ? new Error(thrown.message) : thrown;
 }
 
-/** A number of units as the host takes it: whole, and from 0. */
-function units(what, value) {
+/** A number of units, from 0. */
+function amount(what, value) {
     const units = typeof value === "bigint" ? Number(value) : value;
-    if (typeof units === "number" && units >= 0 && units <= Number.MAX_SAFE_INTEGER) return Math.round(units);
+    if (typeof units === "number" && units >= 0 && units <= Number.MAX_SAFE_INTEGER) return units;
     throw new TypeError(`${what} is ${show(value)}, not a number from 0`);
 }
+
+/** The same as the host takes it: whole. */
+const units = (what, value) => Math.round(amount(what, value));
 
 // --- failures ----------------------------------------------------------------------------------
 
@@ -113,7 +116,7 @@ const pairs = (record) => Object.entries(record).map(([key, value]) => [key, sho
 
 /** Does nothing for so many milliseconds. */
 export function sleep(ms) {
-    const over = clock.subscribeDuration(Math.round(units("the time to sleep", ms) * 1e6));
+    const over = clock.subscribeDuration(Math.round(amount("the time to sleep", ms) * 1e6));
     over.block();
     over[Symbol.dispose]();
 }

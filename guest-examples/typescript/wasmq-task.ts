@@ -51,12 +51,15 @@ function trap(thrown: unknown): Error {
     return "payload" in thrown ? new Error(thrown.message) : thrown;
 }
 
-/** A number of units as the host takes it: whole, and from 0. */
-function units(what: string, value: unknown): number {
+/** A number of units, from 0. */
+function amount(what: string, value: unknown): number {
     const units = typeof value === "bigint" ? Number(value) : value;
-    if (typeof units === "number" && units >= 0 && units <= Number.MAX_SAFE_INTEGER) return Math.round(units);
+    if (typeof units === "number" && units >= 0 && units <= Number.MAX_SAFE_INTEGER) return units;
     throw new TypeError(`${what} is ${show(value)}, not a number from 0`);
 }
+
+/** The same as the host takes it: whole. */
+const units = (what: string, value: unknown): number => Math.round(amount(what, value));
 
 // --- failures ----------------------------------------------------------------------------------
 
@@ -146,7 +149,7 @@ const pairs = (record: Record<string, unknown>): [string, string][] =>
 
 /** Does nothing for so many milliseconds. */
 export function sleep(ms: number): void {
-    const over = clock.subscribeDuration(Math.round(units("the time to sleep", ms) * 1e6));
+    const over = clock.subscribeDuration(Math.round(amount("the time to sleep", ms) * 1e6));
     over.block();
     over[Symbol.dispose]();
 }

@@ -5,6 +5,8 @@
 //! but the numbers of its functions, which a rebuild changes: there it is better to have a failure twice than
 //! two failures as one.
 
+use std::collections::BTreeSet;
+
 use crate::name::TaskName;
 use crate::report::{FailureReport, Frame, is_of_a_runtime};
 use crate::verdict::Verdict;
@@ -43,12 +45,12 @@ fn place(failure: &FailureReport) -> Vec<String> {
     })
 }
 
-/// The functions without a name by their numbers, each once however often it called itself.
+/// The functions without a name by their numbers, each once however often it was called, since the depth of a
+/// recursion comes from the payload.
 fn nameless(frames: &[Frame]) -> Vec<String> {
-    let mut numbers: Vec<u32> =
-        frames.iter().filter(|frame| frame.function.is_none()).map(|frame| frame.function_index).collect();
-    numbers.dedup();
-    numbers.into_iter().take(MAX_NAMELESS).map(|number| number.to_string()).collect()
+    let mut seen = BTreeSet::new();
+    let numbers = frames.iter().filter(|frame| frame.function.is_none()).map(|frame| frame.function_index);
+    numbers.filter(|number| seen.insert(*number)).take(MAX_NAMELESS).map(|number| number.to_string()).collect()
 }
 
 /// Whether the language itself wrote a stack to stderr, as interpreters do, whose own functions are all there
@@ -190,6 +192,7 @@ mod tests {
         assert_eq!(print(&[7, 40, 41]), print(&[7, 40, 41]));
         assert_ne!(print(&[7, 40, 41]), print(&[7, 43, 41]));
         assert_eq!(print(&[7, 40, 40, 40, 41]), print(&[7, 40, 40, 41]), "a recursion of another depth");
+        assert_eq!(print(&[7, 40, 39, 40, 39, 41]), print(&[7, 40, 39, 41]), "one through two functions");
     }
 
     #[test]

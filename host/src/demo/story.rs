@@ -149,6 +149,7 @@ impl Teller<'_> {
             let status = self.queue.status()?;
             let counts = &status.counts;
             let live = counts.ready + counts.delayed + counts.running + counts.awaiting_deploy + counts.exhausted;
+            let live = live + counts.orphaned;
             let holds = live == 0 && completed(&status) == done && status.dead == Some(dead);
             Ok(holds.then_some(()))
         })

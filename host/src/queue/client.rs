@@ -97,14 +97,17 @@ impl Client {
     /// store is an error: it would keep less, or more, than the caller believes.
     pub(super) fn connect_any(run_dir: &Path, store: StoreKind) -> Result<Option<Self>, QueueError> {
         let mut clients = Self::connect_all(run_dir, store)?;
-        let mut is_silent = false;
+        let (mut is_silent, mut drains) = (false, false);
         while !clients.is_empty() {
             let mut client = clients.swap_remove(clock::draw(clients.len()));
             match client.greet() {
                 Greeting::Takes => return Ok(Some(client)),
-                Greeting::Drains => {}
+                Greeting::Drains => drains = true,
                 Greeting::Silent => is_silent = true,
             }
+        }
+        if drains && store == StoreKind::None {
+            return Err(QueueError::Unavailable("it stops; nothing was asked of it".to_owned()));
         }
         if !is_silent {
             return Ok(None);
@@ -121,7 +124,7 @@ impl Client {
         if self.heard.is_some_and(|since| since.elapsed() < HEARD) {
             return Greeting::Takes;
         }
-        match self.figures_within(GREETING) {
+        match self.figures_within(GREETING, &[]) {
             Ok(figures) if figures.draining => Greeting::Drains,
             Ok(_) if self.be_patient_for(Some(SOON)).is_ok() => Greeting::Takes,
             _ => Greeting::Silent,
@@ -220,12 +223,12 @@ impl Client {
 
     /// The figures, which a server gives from memory.
     pub(super) fn figures(&mut self) -> Result<ServerFigures, QueueError> {
-        self.figures_within(AT_ONCE)
+        self.figures_within(AT_ONCE, supervisor::WITH_PROGRESS)
     }
 
-    fn figures_within(&mut self, patience: Duration) -> Result<ServerFigures, QueueError> {
+    fn figures_within(&mut self, patience: Duration, wanted: &[u8]) -> Result<ServerFigures, QueueError> {
         self.be_patient_for(Some(patience))?;
-        self.send(Kind::Status, Vec::new())?;
+        self.send(Kind::Status, wanted.to_vec())?;
         let frame = self.receive()?;
         serde_json::from_slice(&frame.body).map_err(|error| QueueError::Server(error.to_string()))
     }

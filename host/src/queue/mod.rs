@@ -49,7 +49,7 @@ mod store_check;
 mod store_check_tests;
 mod symbols;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watch;
 
 use std::path::{Path, PathBuf};

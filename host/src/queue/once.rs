@@ -49,7 +49,8 @@ pub struct Repeated {
     pub max: Duration,
 }
 
-/// Runs a component once on a payload. `signals` tells meanwhile how far it is, and can end it.
+/// Runs a component once on a payload. `signals` tells meanwhile how far it is, and asks a task that
+/// listens to come to an end.
 ///
 /// # Errors
 /// When the metadata is over the limits that [`Queue::enqueue`](super::Queue::enqueue) has, or the component is

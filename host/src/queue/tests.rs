@@ -37,7 +37,7 @@ pub(super) fn deploy(queue: &Queue, component: &[u8]) -> Digest {
     digest
 }
 
-pub(super) fn dead(n: u128, digest: Digest) -> DeadTask {
+pub(crate) fn dead(n: u128, digest: Digest) -> DeadTask {
     let invocation = Invocation::new(id(n), "resize".parse().unwrap(), Timestamp(1));
     let entry = Entry { attempts: 1, ..Entry::new(invocation, ()) };
     let attempt = Attempt {

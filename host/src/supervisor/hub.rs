@@ -49,6 +49,9 @@ pub(super) enum Event {
     OutOfPatience,
 }
 
+/// The body of a question for the figures that are to say how far running attempts are.
+pub const WITH_PROGRESS: &[u8] = b"progress";
+
 /// The figures of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerFigures {
@@ -234,7 +237,7 @@ impl Hub {
     fn client_asks(&mut self, client: ClientId, frame: Frame) {
         match frame.kind {
             Kind::Status => {
-                let figures = self.figures();
+                let figures = self.figures(frame.body == WITH_PROGRESS);
                 self.answer(client, Frame::json(Kind::Figures, frame.request, &figures));
             }
             Kind::Enqueue | Kind::Cancel if self.stops > 0 => {
@@ -256,7 +259,7 @@ impl Hub {
             .iter_mut()
             .enumerate()
             .filter(|(_, slot)| slot.worker.is_some())
-            .min_by_key(|(_, slot)| (slot.is_silent(), slot.isolates(), slot.load()));
+            .min_by_key(|(_, slot)| (slot.is_silent(), slot.figures.draining, slot.isolates(), slot.load()));
         // What is sent to a worker that was stopped cannot be taken back; the client can do without.
         let Some((index, slot)) = least.filter(|(_, slot)| !slot.is_silent()) else {
             let message = "no worker answers at the moment; nothing was enqueued";
@@ -301,12 +304,16 @@ impl Hub {
         if frame.kind == Kind::Figures {
             if let Ok(figures) = serde_json::from_slice(&frame.body) {
                 slot.take(figures);
-                self.balance();
+                if self.stops == 0 {
+                    self.balance();
+                }
             }
             return;
         }
         if frame.request == HAND_OVER_REQUEST {
-            self.tell_idle_to_adopt();
+            if self.stops == 0 {
+                self.tell_idle_to_adopt();
+            }
             return;
         }
         let Some(pending) = self.pending.get_mut(&frame.request) else { return };
@@ -324,15 +331,19 @@ impl Hub {
         self.answer(client, Frame::new(frame.kind, request, frame.body));
     }
 
-    /// When a worker has a long backlog and another has nothing to do, half of it is handed over; what waits for
-    /// long goes to free places anywhere. One that lets suspects run alone gives all the rest to whoever has none.
+    /// When a worker has a long backlog and another has nothing to do, half of it is handed over; so is the longest
+    /// of those that have waited for long, when places are free anywhere. One that lets suspects run alone gives all the rest to whoever has none.
     fn balance(&mut self) {
         let is_idle = self.slots.iter().any(Slot::is_idle);
         let is_free = self.slots.iter().any(|slot| slot.worker.is_some() && !slot.is_silent() && !slot.isolates());
         let places = u64::from(self.options.worker.concurrency);
         let free: u64 = self.slots.iter().map(|slot| slot.free_places(places)).sum();
-        for slot in &mut self.slots {
-            if let Some(most) = slot.surplus(is_idle, is_free, free - slot.free_places(places))
+        // A few free places are no reason for all to give.
+        let waiting = self.slots.iter().enumerate().filter(|(_, slot)| slot.has_old_backlog());
+        let longest = waiting.max_by_key(|(_, slot)| slot.harmless()).map(|(index, _)| index);
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            let free = if longest == Some(index) { free.saturating_sub(slot.free_places(places)) } else { 0 };
+            if let Some(most) = slot.surplus(is_idle, is_free, free)
                 && let Some(worker) = &slot.worker
             {
                 let mut body = Vec::new();
@@ -373,12 +384,19 @@ impl Hub {
         }
     }
 
-    fn figures(&self) -> ServerFigures {
+    /// The figures; how far attempts are only for whoever wants to know.
+    fn figures(&self, with_progress: bool) -> ServerFigures {
+        let of = |figures: &WorkerFigures| {
+            let progress = if with_progress { figures.progress.clone() } else { Vec::new() };
+            let (log, broken) = (figures.log.clone(), figures.broken.clone());
+            let (dlq_error, left_alone) = (figures.dlq_error.clone(), figures.left_alone.clone());
+            WorkerFigures { log, broken, dlq_error, left_alone, progress, ..*figures }
+        };
         let workers = self.slots.iter().map(|slot| WorkerStatus {
             alive: slot.worker.is_some(),
             restarts: slot.life.saturating_sub(1),
             silent_ms: u64::try_from(slot.heard.elapsed().as_millis()).unwrap_or(u64::MAX),
-            figures: slot.figures.clone(),
+            figures: of(&slot.figures),
         });
         ServerFigures {
             pid: std::process::id(),

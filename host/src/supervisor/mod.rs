@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use hub::{ServerFigures, WorkerStatus};
+pub use hub::{ServerFigures, WITH_PROGRESS, WorkerStatus};
 pub use socket::{connect, servers};
 
 use crate::clock::Stopwatch;

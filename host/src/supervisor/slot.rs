@@ -45,13 +45,17 @@ impl Slot {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.worker.is_some() && self.load() == 0 && !self.is_silent() && !self.figures.log.is_empty()
+        self.adopts() && self.load() == 0
     }
 
     /// How many more attempts could run in it at once, of so many.
     pub(super) fn free_places(&self, places: u64) -> u64 {
-        let may_take = self.worker.is_some() && !self.is_silent() && !self.figures.log.is_empty() && !self.isolates();
-        if may_take { places.saturating_sub(self.load()) } else { 0 }
+        if self.adopts() && !self.isolates() { places.saturating_sub(self.load()) } else { 0 }
+    }
+
+    /// Whether it takes over what others let go of.
+    fn adopts(&self) -> bool {
+        self.worker.is_some() && !self.is_silent() && !self.figures.draining && !self.figures.log.is_empty()
     }
 
     /// Stopped by somebody, or held up by its disk: others take what comes in.
@@ -71,17 +75,25 @@ impl Slot {
 
     /// Takes what a worker says of itself.
     pub(super) fn take(&mut self, figures: WorkerFigures) {
+        let ended = figures.ended().saturating_sub(self.figures.ended());
         self.figures = figures;
         self.routed = 0;
-        let has_backlog = if self.isolates() { self.harmless() > 0 } else { self.figures.counts.ready > 0 };
+        // What ends as fast as it comes has not waited, although there always is some.
+        let waiting = if self.isolates() { self.harmless() } else { self.figures.counts.ready };
+        let has_backlog = waiting > ended;
         self.backlog_since = self.backlog_since.filter(|_| has_backlog).or_else(|| has_backlog.then(Stopwatch::start));
+    }
+
+    /// Whether something has waited in it for long.
+    pub(super) fn has_old_backlog(&self) -> bool {
+        self.backlog_since.is_some_and(|since| since.elapsed() >= OLD_BACKLOG)
     }
 
     /// How many of its invocations others should take, if any. `is_idle` says that one of them has nothing to
     /// do, `is_free` that one of them has no suspects, `free` how many more could run in them now. It is half
     /// then, however many could run: those with a free place now will have more of them.
     pub(super) fn surplus(&self, is_idle: bool, is_free: bool, free: u64) -> Option<u64> {
-        let is_old = self.backlog_since.is_some_and(|since| since.elapsed() >= OLD_BACKLOG);
+        let is_old = self.has_old_backlog();
         let asked = self.asked_to_hand_over.is_some_and(|since| since.elapsed() < HAND_OVER_PAUSE);
         let ready = self.figures.counts.ready;
         let most = match (is_idle, self.isolates() && is_free) {

@@ -10,6 +10,7 @@ impl Keeper {
             let (pid, running) = (self.figures.pid, self.running.len());
             tracing::info!(pid, running, grace = ?self.options.grace, "draining");
             self.draining = Some(Stopwatch::start());
+            self.more_to_adopt = false;
             self.running.values().for_each(|running| running.signals.cancel());
         }
     }

@@ -31,9 +31,19 @@ pub struct WorkerFigures {
     /// Logs that nobody owns and that it cannot take over, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_alone: Vec<String>,
+    /// Whether it stops once what runs has ended.
+    #[serde(default)]
+    pub draining: bool,
     /// How far running attempts say they have come.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub progress: Vec<AttemptProgress>,
+}
+
+impl WorkerFigures {
+    /// Attempts that ended since it started.
+    pub(crate) const fn ended(&self) -> u64 {
+        self.completed.saturating_add(self.failed_attempts)
+    }
 }
 
 /// How far a running attempt says it has come.

@@ -57,7 +57,7 @@ impl Keeper {
             Kind::Cancel => return self.cancel(&frame),
             Kind::Drain => self.drain(),
             Kind::HandOver => return self.hand_over(&frame),
-            Kind::Adopt => self.more_to_adopt = true,
+            Kind::Adopt => self.more_to_adopt = self.draining.is_none(),
             Kind::Status => self.tell_figures(),
             Kind::Ack | Kind::Refused | Kind::Finished | Kind::Figures | Kind::Attempt => {}
         }
@@ -70,7 +70,7 @@ impl Keeper {
         if self.draining.is_none() && limit > 0 {
             let count = self.live.hand_over(limit)?;
             if count > 0 {
-                tracing::info!(count, "handed work over to idle workers");
+                tracing::info!(count, "let go of work that others have places for");
             }
             self.tell_figures();
             self.answers.push(Frame::new(Kind::Ack, frame.request, Vec::new()));

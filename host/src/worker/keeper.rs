@@ -452,6 +452,7 @@ impl Keeper {
         self.figures.broken = self.components.broken();
         self.figures.left_alone = self.live.left_alone();
         self.figures.progress = self.progress();
+        self.figures.draining = self.draining.is_some();
         let _ = self.replies.send(Frame::json(Kind::Figures, 0, &self.figures));
     }
 

@@ -129,7 +129,8 @@ fn tasks(sheet: &mut Sheet, status: &Status) {
         return;
     }
     sheet.heading("TASKS", "");
-    let mut table = Table::new(&["", "TASK", ">READY", ">RUNNING", ">DELAYED", ">AWAITING DEPLOY", ">GIVEN UP"]);
+    let mut table =
+        Table::new(&["", "TASK", ">READY", ">RUNNING", ">DELAYED", ">AWAITING DEPLOY", ">ORPHANED", ">GIVEN UP"]);
     for (task, counts) in &status.by_task {
         table.row([
             Cell::default(),
@@ -138,6 +139,7 @@ fn tasks(sheet: &mut Sheet, status: &Status) {
             Cell::plain(counts.running),
             Cell::plain(counts.delayed),
             Cell::plain(counts.awaiting_deploy),
+            Cell::plain(counts.orphaned),
             Cell::plain(counts.exhausted),
         ]);
     }

@@ -38,20 +38,27 @@ impl Cell {
 pub struct Table {
     titles: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
-    whole: bool,
+    cut: bool,
+    fold: bool,
 }
 
 impl Table {
     /// A table. A title that begins with `>` aligns its column to the right.
     #[must_use]
     pub fn new(titles: &[&'static str]) -> Self {
-        Self { titles: titles.to_vec(), rows: Vec::new(), whole: false }
+        Self { titles: titles.to_vec(), rows: Vec::new(), cut: true, fold: true }
     }
 
-    /// The same table, but nothing is cut: for what a reader must be able to copy.
+    /// The same table, but a line a row, of which nothing is cut: for what a reader must be able to copy.
     #[must_use]
     pub fn uncut(self) -> Self {
-        Self { whole: true, ..self }
+        Self { cut: false, fold: false, ..self }
+    }
+
+    /// The same table, but nothing is cut; it goes on below all the same.
+    #[must_use]
+    pub fn unabridged(self) -> Self {
+        Self { cut: false, ..self }
     }
 
     /// Adds a row.
@@ -66,9 +73,9 @@ impl Table {
             self.titles.iter().map(|title| Cell::new(title.trim_start_matches('>'), Tone::Faint)).collect();
         let head = titles.iter().any(|title| !title.text.is_empty()).then_some(&titles);
         let widths: Vec<usize> = (0..self.titles.len()).map(|at| self.width_of(at)).collect();
-        let breaks = terminal.map(|terminal| breaks(&widths, terminal)).unwrap_or_default();
+        let breaks = terminal.filter(|_| self.fold).map(|columns| breaks(&widths, columns)).unwrap_or_default();
         let rows = head.into_iter().chain(&self.rows);
-        let cut_at = terminal.filter(|_| !self.whole);
+        let cut_at = terminal.filter(|_| self.cut);
         rows.flat_map(|row| self.row_lines(row, &widths, &breaks, paint, cut_at)).collect()
     }
 
@@ -121,16 +128,16 @@ impl Table {
 /// The columns that a line of a terminal has no room for and that begin a new one. The last column is content
 /// with room to be read.
 fn breaks(widths: &[usize], terminal: usize) -> Vec<usize> {
-    let (mut breaks, mut used) = (Vec::new(), 0);
+    let (mut breaks, mut used, mut is_blank) = (Vec::new(), 0, true);
     for (at, width) in widths.iter().enumerate() {
         let last = at + 1 == widths.len();
         let needed = if last { (*width).min(READABLE) } else { *width };
-        let begun = breaks.last().copied().unwrap_or(0);
-        if used + needed > terminal && at > begun {
+        if used + needed > terminal && !is_blank {
             breaks.push(at);
-            used = INDENT;
+            (used, is_blank) = (INDENT, true);
         }
         used += width + 2;
+        is_blank &= *width == 0;
     }
     breaks
 }
@@ -219,6 +226,17 @@ mod tests {
         assert_eq!(table.lines(Paint::off(), Some(all)).len(), 3, "it has room");
         assert_eq!(table.lines(Paint::off(), Some(all - 1)).len(), 5);
         assert_eq!(table.lines(Paint::off(), None).len(), 3);
+    }
+
+    #[test]
+    fn an_indented_row_does_not_begin_with_a_blank_line() {
+        let table = |uncut: bool| {
+            let mut table = Table::new(&["", "", ""]);
+            table.row([Cell::default(), Cell::plain("a command that is longer than the line"), Cell::plain("what")]);
+            if uncut { table.uncut() } else { table.unabridged() }.lines(Paint::off(), Some(20))
+        };
+        assert_eq!(table(false), ["  a command that is longer than the line", "    what"]);
+        assert_eq!(table(true), ["  a command that is longer than the line  what"]);
     }
 
     #[test]

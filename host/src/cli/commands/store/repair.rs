@@ -43,7 +43,7 @@ fn done(context: &mut Context, repair: &Repair) -> Result<(), CliError> {
     if repair.done.is_empty() {
         return context.out.line("nothing was to be repaired");
     }
-    let mut table = Table::new(&["REPAIRED", "WHAT WAS DONE"]).uncut();
+    let mut table = Table::new(&["REPAIRED", "WHAT WAS DONE"]).unabridged();
     for mended in &repair.done {
         table.row([Cell::new(verify::short(context, &mended.path), Tone::Good), Cell::plain(&mended.what)]);
     }

@@ -51,7 +51,7 @@ pub(super) fn findings(context: &mut Context, check: &Check) -> Result<(), CliEr
     if check.findings.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new(&["FILE", "PLACE", "MEANS", "WHAT AND WHAT TO DO"]).uncut();
+    let mut table = Table::new(&["FILE", "PLACE", "MEANS", "WHAT AND WHAT TO DO"]).unabridged();
     for finding in &check.findings {
         let tone = match finding.effect {
             Effect::Lost => Tone::Bad,

@@ -332,7 +332,8 @@ impl Hub {
     }
 
     /// When a worker has a long backlog and another has nothing to do, half of it is handed over; so is the longest
-    /// of those that have waited for long, when places are free anywhere. One that lets suspects run alone gives all the rest to whoever has none.
+    /// of those that have waited for long, when places are free anywhere. One that lets suspects run alone gives all
+    /// the rest to whoever has none.
     fn balance(&mut self) {
         let is_idle = self.slots.iter().any(Slot::is_idle);
         let is_free = self.slots.iter().any(|slot| slot.worker.is_some() && !slot.is_silent() && !slot.isolates());

@@ -80,13 +80,35 @@ fn says(answer: &Value, once: &Value) -> bool {
     }
 }
 
+/// What is orphaned was counted as ready once.
+fn add_orphaned_to_ready(answer: &mut Value) {
+    match answer {
+        Value::Array(all) => all.iter_mut().for_each(add_orphaned_to_ready),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(add_orphaned_to_ready);
+            if let (Some(ready), Some(orphaned)) = (fields.get("ready"), fields.get("orphaned")) {
+                let sum = ready.as_u64().unwrap() + orphaned.as_u64().unwrap();
+                fields.insert("ready".to_owned(), sum.into());
+            }
+        }
+        _ => {}
+    }
+}
+
 #[test]
 fn every_command_says_what_it_said_when_the_directory_was_written() {
     let world = world_of_v1();
     let before = content(&world.data());
-    for (question, answer) in expected() {
+    for (question, mut answer) in expected() {
         let arguments: Vec<&str> = question.split(' ').chain(["--json"]).collect();
-        let said = Value::from(world.run(&arguments).ok().lines());
+        let mut said = Value::from(world.run(&arguments).ok().lines());
+        add_orphaned_to_ready(&mut said);
+        if question == "dlq groups" {
+            // Groups of one size had no order that meant anything.
+            for groups in [&mut said, &mut answer] {
+                groups.as_array_mut().unwrap().sort_by_key(|group| group["group"].as_str().unwrap().to_owned());
+            }
+        }
         assert!(says(&said, &answer), "wasmq {question} --json\n  said: {said}\n  once: {answer}");
     }
     assert_eq!(content(&world.data()), before, "asking changes nothing");

@@ -74,7 +74,7 @@ fn folder_hint(path: &Path) -> String {
     if path.extension().is_some_and(|extension| extension == "wasm") { format!("{run}; {new}") } else { new.to_owned() }
 }
 
-/// What to do after it.
+/// What to do after an error about a new task or the WIT package.
 fn scaffold_hint(error: &ScaffoldError) -> Option<String> {
     match error {
         ScaffoldError::NoLanguage => Some("`wasmq new --list` says what each of them needs".to_owned()),
@@ -119,12 +119,20 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         QueueError::AlreadyDeleted { at, .. } => format!("that was at {}", time::local(*at)),
         QueueError::StillLive(id) => format!("`wasmq show {id}` says where it stands, `wasmq cancel {id}` ends it"),
         QueueError::PayloadTooLarge { found, limit } => payload_hint(Some(*found), *limit),
+        QueueError::NothingKept => "choose the store dir to keep dead tasks".to_owned(),
+        QueueError::IsDead(id) => format!("`wasmq dlq delete {id}` gives it up for good"),
+        other => return place_hint(other),
+    })
+}
+
+/// What to do after an error of a server, or of the place where everything is kept.
+fn place_hint(error: &QueueError) -> Option<String> {
+    Some(match error {
         QueueError::InMemory => "`wasmq status` counts them".to_owned(),
         QueueError::OtherUser { run_dir } => format!(
             "run this as that user; when no server runs, remove what is left of it in {}",
             run_dir.display()
         ),
-        QueueError::NothingKept => "choose the store dir to keep dead tasks".to_owned(),
         QueueError::NoServer { store: StoreKind::None, .. } => "start one with `wasmq serve --store none`".to_owned(),
         QueueError::NoServer { .. } => "start one with `wasmq serve`".to_owned(),
         QueueError::Left { id, .. } => format!("`wasmq show {id}` says where it stands"),
@@ -135,7 +143,6 @@ fn queue_hint(error: &QueueError) -> Option<String> {
         QueueError::OtherStore { running, .. } => {
             format!("say `--store {}` too, or choose another data directory with --data", running.word())
         }
-        QueueError::IsDead(id) => format!("`wasmq dlq delete {id}` gives it up for good"),
         QueueError::Directory { path, source } if source.kind() == io::ErrorKind::NotADirectory => {
             format!("{} is in the way; move it, or name a directory with --data", path.display())
         }

@@ -147,10 +147,7 @@ impl Teller<'_> {
         let what = format!("{done} invocations to be done and {dead} to be dead");
         self.stage.wait_for(&what, || {
             let status = self.queue.status()?;
-            let counts = &status.counts;
-            let live = counts.ready + counts.delayed + counts.running + counts.awaiting_deploy + counts.exhausted;
-            let live = live + counts.orphaned;
-            let holds = live == 0 && completed(&status) == done && status.dead == Some(dead);
+            let holds = status.counts.live() == 0 && completed(&status) == done && status.dead == Some(dead);
             Ok(holds.then_some(()))
         })
     }

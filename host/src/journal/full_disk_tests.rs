@@ -9,7 +9,7 @@ use wasmq_core::{InvocationId, Timestamp};
 use wasmq_wal::Options;
 use wasmq_wal::disk::{Disk, Fault, SimDisk, Survival};
 
-use super::tests::{id, invocation, started};
+use super::tests::{adopt_all, id, invocation, started};
 use super::*;
 
 const DIR: &str = "/data/journal";
@@ -73,18 +73,8 @@ fn enqueue_outside(disk: &SimDisk, numbers: impl IntoIterator<Item = u128>) {
     log.let_go().unwrap();
 }
 
-/// Adopts all there is: on a slow machine one call does not get through with it.
 fn adopt(journal: &mut DiskJournal) -> Result<Adopted, JournalError> {
-    let mut all = Adopted::default();
-    loop {
-        let next = journal.adopt(NOW, &mut |_| Ok(()))?;
-        all.logs += next.logs;
-        all.invocations += next.invocations;
-        all.suspects.extend(next.suspects);
-        if !next.more {
-            return Ok(all);
-        }
-    }
+    adopt_all(journal, NOW)
 }
 
 /// Runs what may run as a worker does, and notes what ended, durably, in that order.

@@ -80,6 +80,14 @@ pub struct Counts {
     pub alone: u64,
 }
 
+impl Counts {
+    /// All that live.
+    #[must_use]
+    pub const fn live(&self) -> u64 {
+        self.ready + self.delayed + self.running + self.awaiting_deploy + self.exhausted + self.orphaned
+    }
+}
+
 /// The port to whatever holds live invocations, in the words of invocations.
 ///
 /// Changes are buffered; they reach the operating system at the latest with [`LiveStore::flush`]

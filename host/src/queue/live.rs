@@ -217,7 +217,7 @@ impl Inner {
     fn live(&self, live: &LiveEntry, judge: &mut Judge<'_>) -> Live {
         let entry = &live.entry;
         let invocation = &entry.invocation;
-        let of_task = judge.resolve(invocation).map(|resolved| resolved.settings.max_attempts);
+        let of_task = judge.version(invocation).map(|version| version.settings.max_attempts);
         let phase = judge.phase(live);
         Live {
             id: invocation.id,

@@ -10,7 +10,7 @@ use wasmq_core::{Digest, Invocation, InvocationId, TaskName, Timestamp};
 use super::Inner;
 use crate::clock;
 use crate::journal::LiveEntry;
-use crate::registry::{Resolved, Tasks, Version};
+use crate::registry::{Tasks, Version};
 use crate::runtime::Progress;
 use crate::supervisor::ServerFigures;
 use crate::worker::AttemptProgress;
@@ -104,8 +104,8 @@ impl<'a> Judge<'a> {
     }
 
     /// The version that would run an invocation.
-    pub(super) fn resolve(&self, invocation: &Invocation) -> Option<Resolved> {
-        self.tasks.as_ref()?.resolve(&invocation.task, &invocation.pin).ok()
+    pub(super) fn version(&self, invocation: &Invocation) -> Option<&Version> {
+        self.tasks.as_ref()?.pinned(&invocation.task, &invocation.pin).ok()
     }
 
     pub(super) fn phase(&mut self, live: &LiveEntry) -> LivePhase {
@@ -125,9 +125,9 @@ impl<'a> Judge<'a> {
             return None;
         }
         let invocation = &live.entry.invocation;
-        match self.tasks.as_ref()?.resolve(&invocation.task, &invocation.pin) {
+        match self.tasks.as_ref()?.pinned(&invocation.task, &invocation.pin) {
             Err(unresolved) => Some(unresolved.to_string()),
-            Ok(found) => Some(format!("{}@{} has no component that works", invocation.task, found.version)),
+            Ok(found) => Some(format!("{}@{} has no component that works", invocation.task, found.number)),
         }
     }
 
@@ -143,7 +143,7 @@ impl<'a> Judge<'a> {
         if self.tasks.is_none() {
             return true;
         }
-        let Some(Resolved { digest, .. }) = self.resolve(invocation) else { return false };
+        let Some(digest) = self.version(invocation).map(|version| version.digest) else { return false };
         if let Some(known) = self.usable.get(&digest) {
             return *known;
         }

@@ -195,22 +195,28 @@ impl Tasks {
         self.get(name).ok_or_else(|| Unresolved::NoTask { name: name.clone(), close: self.close_to(name) })
     }
 
-    /// What runs an invocation of a task with a pin. Of several versions with the pinned component
-    /// it is the latest.
+    /// What runs an invocation of a task with a pin.
+    ///
+    /// # Errors
+    /// As [`Tasks::pinned`].
+    pub fn resolve(&self, name: &TaskName, pin: &Pin) -> Result<Resolved, Unresolved> {
+        self.pinned(name, pin).map(Resolved::from)
+    }
+
+    /// The version of a task that a pin means. Of several with the pinned component it is the latest.
     ///
     /// # Errors
     /// `NoTask`, `NoVersion`, `NoCurrent` or `NoDigest`.
-    pub fn resolve(&self, name: &TaskName, pin: &Pin) -> Result<Resolved, Unresolved> {
+    pub fn pinned(&self, name: &TaskName, pin: &Pin) -> Result<&Version, Unresolved> {
         let task = self.find(name)?;
-        let version = match pin {
-            Pin::Current => task.current_version()?,
-            Pin::Version(number) => task.version(*number).ok_or_else(|| task.no_version(*number))?,
+        match pin {
+            Pin::Current => task.current_version(),
+            Pin::Version(number) => task.version(*number).ok_or_else(|| task.no_version(*number)),
             Pin::Digest(digest) => {
                 let found = task.versions.iter().rev().find(|version| version.digest == **digest);
-                found.ok_or_else(|| task.no_digest(digest.to_string()))?
+                found.ok_or_else(|| task.no_digest(digest.to_string()))
             }
-        };
-        Ok(version.into())
+        }
     }
 
     /// What a text chooses among the versions of a task; see [`Task::choose`].

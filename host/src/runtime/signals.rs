@@ -44,16 +44,10 @@ impl Signals {
         self.0.cancelled.store(true, Ordering::Release);
     }
 
-    /// Whether it was told to come to an end.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.load(Ordering::Acquire)
-    }
-
-    /// The same, as the guest asks.
+    /// Whether it was told to come to an end, as the guest asks.
     pub(super) fn ask(&self) -> bool {
         self.0.asked.store(true, Ordering::Release);
-        self.is_cancelled()
+        self.0.cancelled.load(Ordering::Acquire)
     }
 
     /// Whether the guest has asked. One that has will ask again.

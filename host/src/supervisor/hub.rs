@@ -131,6 +131,7 @@ impl Hub {
                 started: Stopwatch::start(),
                 pause: RESTART_PAUSE.0,
                 figures: WorkerFigures::default(),
+                progress: Vec::new(),
                 heard: Stopwatch::start(),
                 missed: false,
                 routed: 0,
@@ -181,6 +182,7 @@ impl Hub {
             Ok(worker) => {
                 tracing::info!(pid = worker.pid, slot = index, "started a worker");
                 slot.figures = WorkerFigures { pid: worker.pid, ..WorkerFigures::default() };
+                slot.progress.clear();
                 slot.worker = Some(worker);
             }
             Err(error) => {
@@ -387,17 +389,15 @@ impl Hub {
 
     /// The figures; how far attempts are only for whoever wants to know.
     fn figures(&self, with_progress: bool) -> ServerFigures {
-        let of = |figures: &WorkerFigures| {
-            let progress = if with_progress { figures.progress.clone() } else { Vec::new() };
-            let (log, broken) = (figures.log.clone(), figures.broken.clone());
-            let (dlq_error, left_alone) = (figures.dlq_error.clone(), figures.left_alone.clone());
-            WorkerFigures { log, broken, dlq_error, left_alone, progress, ..*figures }
+        let of = |slot: &Slot| {
+            let progress = if with_progress { slot.progress.clone() } else { Vec::new() };
+            WorkerFigures { progress, ..slot.figures.clone() }
         };
         let workers = self.slots.iter().map(|slot| WorkerStatus {
             alive: slot.worker.is_some(),
             restarts: slot.life.saturating_sub(1),
             silent_ms: u64::try_from(slot.heard.elapsed().as_millis()).unwrap_or(u64::MAX),
-            figures: of(&slot.figures),
+            figures: of(slot),
         });
         ServerFigures {
             pid: std::process::id(),

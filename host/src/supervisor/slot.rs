@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::children::Worker;
 use crate::clock::Stopwatch;
-use crate::worker::WorkerFigures;
+use crate::worker::{AttemptProgress, WorkerFigures};
 
 /// A backlog below this is not worth handing over, unless it stays.
 const HAND_OVER_FROM: u64 = 500;
@@ -26,7 +26,10 @@ pub(super) struct Slot {
     pub(super) life: u64,
     pub(super) started: Stopwatch,
     pub(super) pause: Duration,
+    /// What it says of itself, but for its progress.
     pub(super) figures: WorkerFigures,
+    /// How far its attempts are, apart: only few want to know.
+    pub(super) progress: Vec<AttemptProgress>,
     /// When it said something last.
     pub(super) heard: Stopwatch,
     /// Its silence was logged.
@@ -74,7 +77,8 @@ impl Slot {
     }
 
     /// Takes what a worker says of itself.
-    pub(super) fn take(&mut self, figures: WorkerFigures) {
+    pub(super) fn take(&mut self, mut figures: WorkerFigures) {
+        self.progress = std::mem::take(&mut figures.progress);
         let ended = figures.ended().saturating_sub(self.figures.ended());
         self.figures = figures;
         self.routed = 0;

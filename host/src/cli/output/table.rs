@@ -94,11 +94,10 @@ impl Table {
         paint: Paint,
         terminal: Option<usize>,
     ) -> Vec<String> {
-        let mut lines = vec![String::new()];
-        let mut used = 0;
+        let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
         for (at, (cell, column)) in row.iter().zip(widths).enumerate() {
             if breaks.contains(&at) {
-                lines.push(" ".repeat(INDENT));
+                lines.push(std::mem::replace(&mut line, " ".repeat(INDENT)));
                 used = INDENT;
             }
             let last = at + 1 == row.len();
@@ -107,7 +106,6 @@ impl Table {
             let text = if last { cut(&cell.text, room) } else { cell.text.clone() };
             let blanks = " ".repeat(column.saturating_sub(width(&text)));
             let painted = paint.apply(cell.tone, &text);
-            let Some(line) = lines.last_mut() else { break };
             match (right, last) {
                 (true, _) => line.extend([blanks.as_str(), &painted]),
                 (false, true) => line.push_str(&painted),
@@ -118,9 +116,11 @@ impl Table {
             }
             used += column + 2;
         }
+        lines.push(line);
         lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
-        let mut is_first = true;
-        lines.retain(|line| std::mem::take(&mut is_first) || !line.is_empty());
+        // What goes on with nothing does not go on; an empty row is a line all the same.
+        let mut at = 0..;
+        lines.retain(|line| at.next() == Some(0) || !line.is_empty());
         lines
     }
 }

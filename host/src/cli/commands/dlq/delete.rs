@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _, stderr, stdin};
 
 use serde_json::json;
 
-use super::select::SelectArgs;
+use super::select::{NOTHING_MEANT, SelectArgs};
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -45,7 +45,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
         _ => dead.count(&selection)?,
     };
     if count == 0 && args.which.ids.is_empty() {
-        context.out.note("no dead task is meant; nothing was done");
+        context.out.note(NOTHING_MEANT);
         return Ok(Exit::Ok);
     }
     confirm(args, count, context)?;

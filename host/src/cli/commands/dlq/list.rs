@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wasmq_core::{DeadTask, TaskName, Timestamp};
 
-use super::select::refuse_unknown;
+use super::select::{refuse_unknown, several_at_once};
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -43,11 +43,8 @@ pub struct Args {
 /// # Errors
 /// When there is no such task or group, the dead letter queue cannot be read, or nothing is kept.
 pub fn run(args: &Args, context: &mut Context) -> Result<Exit, CliError> {
-    let selection = match (&args.task, &args.group) {
-        (Some(task), _) => Selection::Task(task.clone()),
-        (None, Some(group)) => Selection::Group(group.clone()),
-        (None, None) => Selection::All,
-    };
+    let chosen = several_at_once(args.task.as_ref(), args.group.as_deref(), true);
+    let selection = chosen.unwrap_or(Selection::All);
     let queue = context.queue()?;
     refuse_unknown(&selection, &queue)?;
     let dead = queue.dead_tasks();

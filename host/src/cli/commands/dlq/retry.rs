@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::select::SelectArgs;
+use super::select::{NOTHING_MEANT, SelectArgs};
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -137,7 +137,7 @@ fn show(args: &Args, report: &RetryReport, context: &mut Context) -> Result<(), 
     }
     if retried.is_empty() {
         if report.refused.is_empty() && args.which.ids.is_empty() {
-            context.out.note("no dead task is meant; nothing was done");
+            context.out.note(NOTHING_MEANT);
         }
         return Ok(());
     }

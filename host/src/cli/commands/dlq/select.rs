@@ -10,6 +10,9 @@ use crate::cli::several::Several;
 use crate::cli::values::{self, IdArg};
 use crate::queue::{DeadTasks, Queue, QueueError, Selection};
 
+/// Said of a choice that has nothing in it.
+pub const NOTHING_MEANT: &str = "no dead task is meant; nothing was done";
+
 /// Which dead tasks.
 #[derive(Debug, Clone, clap::Args)]
 #[group(id = "which", required = true, multiple = false)]
@@ -53,7 +56,7 @@ impl SelectArgs {
 }
 
 /// What is chosen by something that dead tasks have in common.
-fn several_at_once(task: Option<&TaskName>, group: Option<&str>, all: bool) -> Option<Selection> {
+pub fn several_at_once(task: Option<&TaskName>, group: Option<&str>, all: bool) -> Option<Selection> {
     let by_task = task.map(|task| Selection::Task(task.clone()));
     let by_group = group.map(|group| Selection::Group(group.to_owned()));
     by_task.or(by_group).or_else(|| all.then_some(Selection::All))
@@ -64,13 +67,11 @@ fn several_at_once(task: Option<&TaskName>, group: Option<&str>, all: bool) -> O
 /// # Errors
 /// When there is no such task or group, or the store cannot be read.
 pub fn refuse_unknown(selection: &Selection, queue: &Queue) -> Result<(), QueueError> {
-    if matches!(selection, Selection::Ids(_) | Selection::All) || queue.dead_tasks().count(selection)? > 0 {
-        return Ok(());
-    }
     match selection {
+        Selection::Ids(_) | Selection::All => Ok(()),
+        _ if queue.dead_tasks().count(selection)? > 0 => Ok(()),
         Selection::Task(task) => queue.task(task).map(|_| ()),
         Selection::Group(group) => Err(QueueError::UnknownGroup(group.clone())),
-        Selection::Ids(_) | Selection::All => Ok(()),
     }
 }
 
